@@ -1,0 +1,61 @@
+# Every target sets up what it needs in .venv, once. `make help` lists them.
+#   PYTHON=python3.12     the interpreter to build .venv with (default: the newest of 3.11 to 3.13 found)
+#   TORCH_INDEX=URL       where torch comes from (default: PyTorch's CPU index on Linux, then pip's own; `default` = pip's own)
+#   ARGS="-k masks"       more arguments for pytest or for the benchmark
+
+PYTHON ?=
+TORCH_INDEX ?=
+ARGS ?=
+JOBS ?= 2
+export PYTHON TORCH_INDEX
+
+bin := .venv/bin
+
+# An interpreter that was upgraded away leaves a .venv that cannot start; set it up again.
+$(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
+
+.PHONY: help demo test test-slow bench lint clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/.ready-demo ## attention in one picture, and the table of mechanisms
+	@echo "$$ $(bin)/python examples/weather_stations.py"
+	@$(bin)/python examples/weather_stations.py
+	@echo
+	@echo "$$ $(bin)/regard list"
+	@$(bin)/regard list
+	@echo
+	@echo "Try next:"
+	@echo "  $(bin)/regard list scores"
+	@echo "  $(bin)/regard bench attention"
+	@echo "  $(bin)/regard --help"
+
+test: lint ## ruff, mypy, import-linter and the tests
+	@$(bin)/python -m pytest -n $(JOBS) $(ARGS)
+
+test-slow: .venv/.ready-dev ## the tests that take minutes
+	@$(bin)/python -m pytest -m slow $(ARGS)
+
+bench: .venv/.ready-demo ## speed and memory against plain PyTorch and peers
+	@$(bin)/regard bench attention $(ARGS)
+
+lint: .venv/.ready-dev ## ruff, mypy and import-linter
+	@$(bin)/ruff check .
+	@$(bin)/mypy
+	@$(bin)/lint-imports --no-logo
+
+clean: ## remove .venv and every cache
+	rm -rf .venv .venv.unfinished build dist .pytest_cache .hypothesis .ruff_cache .mypy_cache .import_linter_cache
+	find regard tests examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps are written last, so an install that was cut off leaves none.
+.venv/.ready-demo: pyproject.toml constraints.txt
+	@sh tools/setup.sh cli,plot
+	@touch $@
+
+# After the other one, so that `make -j demo test` never runs two installs at once.
+.venv/.ready-dev: .venv/.ready-demo
+	@sh tools/setup.sh dev
+	@touch $@

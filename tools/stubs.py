@@ -1,0 +1,22 @@
+"""Write the ``__init__.pyi`` files, which tell type checkers the names that load on first use."""
+
+from pathlib import Path
+
+import regard
+from regard import _lazy, parts
+
+ROOT = Path(regard.__file__).parent
+
+
+def stubs() -> dict[Path, str]:
+    """Where each stub belongs and what it should say."""
+    found = {ROOT / "__init__.pyi": _lazy.front_stub("regard", regard._HOMES, regard._ROOMS)}
+    for kind in parts.KINDS:
+        found[ROOT / kind / "__init__.pyi"] = _lazy.stub(f"regard.{kind}")
+    return found
+
+
+if __name__ == "__main__":
+    for path, text in stubs().items():
+        path.write_text(text)
+        print(path)
