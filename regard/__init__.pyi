@@ -1,0 +1,18 @@
+# Written by tools/stubs.py; tests keep it equal to the folder.
+from regard import glimpses as glimpses
+from regard import kernels as kernels
+from regard import masks as masks
+from regard import normalizers as normalizers
+from regard import parts as parts
+from regard import refiners as refiners
+from regard import scores as scores
+from regard import windows as windows
+from regard.attention import Attended as Attended
+from regard.attention import Attention as Attention
+from regard.attention import Memory as Memory
+from regard.attention import attend as attend
+from regard.heads import MultiHead as MultiHead
+from regard.tape import Tape as Tape
+from regard.tape import record as record
+
+__version__: str

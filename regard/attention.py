@@ -1,0 +1,544 @@
+"""The recipe. Every attention mechanism is these steps; only what a query, a key, a value and the parts are differs.
+
+    window → score → mask → normalize → refine → sum
+
+:func:`attend` is the recipe as a function, :class:`Attention` the same with parts that have parameters. Both return an
+:class:`Attended`. :class:`Memory` holds keys that are projected once and looked at many times.
+
+Letters: B batch, H heads, T queries, S keys, D query/key width, E value width; (…) is what comes before, often (B,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard import _lazy, kernels, masks
+from regard.candidates import Everywhere, Nearby
+from regard.masks import Mask
+from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, build
+
+Want = Literal["lazy"] | bool
+
+
+class _OnDemand:
+    """A field that may hold a function instead of a tensor, and calls it when it is first read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.slot = "_" + name
+
+    def __get__(self, record: Any, owner: type | None = None) -> Tensor | None:
+        if record is None:
+            return None  # the default of the dataclass field
+        held = record.__dict__[self.slot]
+        if callable(held):
+            held = record.__dict__[self.slot] = held()
+        return held
+
+    def __set__(self, record: Any, value: Tensor | Callable[[], Tensor] | None) -> None:
+        record.__dict__[self.slot] = value
+
+
+@dataclass(eq=False, repr=False)
+class Attended:
+    """What looking gave: a record, not a tuple and not a tensor.
+
+    Attributes:
+        context: (…, T, E), the weighted sum of the values.
+        weights: (…, T, S), before dropout. Computed when first read, unless the context needed them anyway; None after
+            ``weights=False``. For a loss on weights, read them before ``backward()``.
+        scores: (…, T, S), what was normalized, before masking.
+        state: what the next call takes as ``state=``; None for most parts.
+        log_prob: (…, T), log-probability of what a sampling normalizer drew.
+    """
+
+    context: Tensor
+    weights: _OnDemand = _OnDemand()
+    scores: _OnDemand = _OnDemand()
+    state: Any = None
+    log_prob: Tensor | None = None
+
+    def __repr__(self) -> str:
+        weights = self.__dict__["_weights"]
+        shown = tuple(weights.shape) if isinstance(weights, Tensor) else "when read" if weights else None
+        return f"Attended(context={tuple(self.context.shape)}, weights={shown})"
+
+    def __iter__(self) -> Any:
+        raise TypeError("an Attended is a record and cannot be unpacked: read out.context and out.weights")
+
+    def __getitem__(self, index: Any) -> Any:
+        raise TypeError("an Attended is a record and has no items: read out.context[…] or out.weights[…]")
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(Tensor, name):
+            raise AttributeError(f"an Attended is not a tensor: write out.context.{name} or out.weights.{name}")
+        raise AttributeError(f"Attended has no {name!r}; it has context, weights, scores, state and log_prob")
+
+    @classmethod
+    def __torch_function__(cls, func: Callable, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        raise TypeError(f"torch's {func.__name__} was given an Attended; give it out.context or out.weights")
+
+
+def _flatten(out: Attended) -> tuple[list[Any], tuple[str, ...]]:
+    held = {name: out.__dict__.get("_" + name, out.__dict__.get(name)) for name in _FIELDS}
+    known = {name: value for name, value in held.items() if value is not None and not callable(value)}
+    return list(known.values()), tuple(known)
+
+
+def _unflatten(children: Iterable[Any], names: Iterable[str]) -> Attended:
+    return Attended(**dict(zip(names, children, strict=True)))
+
+
+_FIELDS = ("context", "weights", "scores", "state", "log_prob")
+# Weights that nobody has read do not travel through vmap, export or a replica's return; `weights=True` makes them.
+torch.utils._pytree.register_pytree_node(Attended, _flatten, _unflatten, serialized_type_name="regard.Attended")
+
+
+@dataclass(eq=False)
+class Pending:
+    """Scores and weights that the kernel did not have to write down, kept so that they can be: query and key as they
+    were compared, so that no later step of an optimizer changes the answer."""
+
+    form: kernels.Form
+    normalizer: Normalizer
+    allowed: Tensor | None
+
+    def scores(self) -> Tensor:
+        return self.form.scores()
+
+    def weights(self) -> Tensor:
+        return self.normalizer(self.form.scores(), self.allowed)
+
+
+@dataclass(eq=False)
+class Memory:
+    """Keys and values to look at many times; made by :meth:`Attention.remember`. A memory never changes.
+
+    Attributes:
+        key: (…, S, D'), projected.
+        value: (…, S, E).
+        mask: which keys may be attended, and-ed with the mask of each call.
+    """
+
+    key: Tensor
+    value: Tensor
+    mask: Mask | None = None
+    project: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = field(default=None, repr=False)
+    _shelf: _Shelf | None = field(default=None, repr=False)
+
+    @property
+    def length(self) -> int:
+        """S, the number of keys."""
+        return self.key.shape[-2]
+
+    def allowed(self) -> Tensor:
+        """(…, S): the keys that some query may attend."""
+        leading, length = self.key.shape[:-2], self.key.shape[-2]
+        if self.mask is None:
+            return torch.ones(*leading, length, dtype=torch.bool, device=self.key.device)
+        queries = self.mask.queries(len(leading) + 2)
+        tensor = self.mask.tensor((*leading, queries, length), self.key.device)
+        return tensor.any(dim=-2).expand(*leading, length)
+
+    def select(self, index: Tensor) -> Memory:
+        """The batch items ``index``, in that order: how a beam is reordered."""
+        mask = None if self.mask is None else self.mask.select(index)
+        shared = self.value is self.key
+        key = self.key.index_select(0, index)
+        return Memory(key, key if shared else self.value.index_select(0, index), mask, self.project)
+
+    def append(self, key: Tensor, value: Tensor | None = None) -> Memory:
+        """This memory and more keys (and values; keys by default) behind it, which every query may attend.
+
+        Without gradients the rows go into spare room behind the old ones, so that a cache that grows by a token at
+        a time is not copied for each.
+        """
+        key, value = _pair(key, value)
+        if self.project is not None:
+            key, value = self.project(key, value)
+        count, shape = key.shape[-2], (*self.key.shape[:-2], 1, self.length)
+        mask = None if self.mask is None else self.mask.grow(shape, count)
+        if torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value)):
+            joined = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
+            return Memory(*joined, mask, self.project)
+        shelf = self._shelf
+        if shelf is None or not shelf.has_room(self.length, count):
+            shelf = _Shelf(self.key, self.value, count)
+        return Memory(*shelf.put(key, value), mask, self.project, shelf)
+
+
+class _Shelf:
+    """Room for keys and values that doubles when it is full. Only the memory that ends where the shelf does may
+    write.
+    """
+
+    def __init__(self, key: Tensor, value: Tensor, more: int):
+        self.used = key.shape[-2]
+        room = 2 * (self.used + more)
+        self.rows = [t.new_empty(*t.shape[:-2], room, t.shape[-1]) for t in (key, value)]
+        for rows, old in zip(self.rows, (key, value), strict=True):
+            rows.narrow(-2, 0, self.used).copy_(old)
+
+    def has_room(self, length: int, more: int) -> bool:
+        return self.used == length and length + more <= self.rows[0].shape[-2]
+
+    def put(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        for rows, new in zip(self.rows, (key, value), strict=True):
+            rows.narrow(-2, self.used, new.shape[-2]).copy_(new)
+        self.used += key.shape[-2]
+        return self.rows[0].narrow(-2, 0, self.used), self.rows[1].narrow(-2, 0, self.used)
+
+
+class Recipe(NamedTuple):
+    """The parts of an attention."""
+
+    score: Score
+    normalizer: Normalizer
+    window: Window | None = None
+    refiner: Refiner | None = None
+
+    def stateful(self) -> list[Part]:
+        """The parts that carry a state, in the order of the flow."""
+        return [part for part in (self.window, self.score, self.refiner) if part is not None and "state" in part.needs]
+
+
+class Call(NamedTuple):
+    """What belongs to one call rather than to the mechanism."""
+
+    allowed: Tensor | None = None
+    """Boolean, broadcastable to (…, T, S)."""
+    causal: bool = False
+    """Is ``allowed`` just the causal mask?"""
+    states: tuple[Any, ...] = ()
+    dropout: float = 0.0
+    want: Want = "lazy"
+    generator: torch.Generator | None = None
+    extras: Mapping[str, Tensor] = MappingProxyType({})
+
+
+def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
+    """The whole of attention: window → score → mask → normalize → refine → sum."""
+    score, normalizer, window, refiner = recipe
+    key, value, given = memory.key, memory.value, _distribute(recipe, call)
+
+    # A score of places must know which keys a window took, and no kernel does.
+    form = kernels.lower(score, query, key, given[score]) if window is None or not score.positional else None
+    if form is not None and window is None and refiner is None and call.want is not True and not call.dropout:
+        context = kernels.softmax_sum(form, normalizer, value, call.allowed, call.causal)
+        if context is not None:
+            if not call.want:
+                return Attended(context)
+            pending = Pending(kernels.keep(form), normalizer, call.allowed)
+            return Attended(context, pending.weights, pending.scores)
+
+    keys: Everywhere | Nearby = Everywhere(key, value, call.allowed)
+    if window is not None and memory.length:
+        keys = Nearby.within(window, query, key, value, call.allowed, **given[window])
+    scores = keys.score(score, form, query, given[score])
+    weights = normalizer(scores, keys.mask, **given[normalizer])
+    log_prob = normalizer.log_prob(scores, keys.mask, weights) if normalizer.stochastic else None
+    weights = keys.fade(weights)
+    if refiner is not None:
+        scores, weights = keys.spread(scores, fill=float("-inf")), keys.spread(weights)
+        keys, weights = Everywhere(key, value, call.allowed), refiner(weights, call.allowed, **given[refiner])
+    context = keys.sum(_drop(weights, call.dropout, call.generator))
+
+    if call.want == "lazy":
+        return Attended(context, keys.later(weights), keys.later(scores, fill=float("-inf")), log_prob=log_prob)
+    if call.want:
+        return Attended(context, keys.spread(weights), keys.spread(scores, fill=float("-inf")), log_prob=log_prob)
+    return Attended(context, log_prob=log_prob)
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None = None,
+    *,
+    score: str | Score = "scaled_dot",
+    normalizer: str | Normalizer = "softmax",
+    mask: Mask | Tensor | None = None,
+    dropout: float = 0.0,
+    weights: Want = "lazy",
+    generator: torch.Generator | None = None,
+) -> Attended:
+    """Score, normalize, sum: the recipe as a function, for scores without parameters.
+
+    Args:
+        query: (…, T, D).
+        key: (…, S, D).
+        value: (…, S, E); the keys, if None.
+        score: a name (``regard list scores``) or an instance.
+        normalizer: a name or an instance.
+        mask: which keys may be attended, see :mod:`regard.masks`.
+        dropout: the share of weights dropped; always, there is no training mode here.
+        weights: ``"lazy"`` computes them when they are read, True now, False never.
+        generator: drives dropout and sampling normalizers.
+    """
+    recipe = Recipe(_part("scores", score), _part("normalizers", normalizer))
+    if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
+        raise ValueError(f"score {score!r} has parameters: build it once and use regard.Attention")
+    if recipe.stateful():
+        raise ValueError(f"{type(recipe.score).__name__} carries a state from query to query: use regard.Attention")
+    memory = _remember(recipe.score, key, value, mask)
+    return _answer(recipe, query, memory, None, dropout=dropout, want=weights, generator=generator)
+
+
+class Attention(nn.Module):
+    """The recipe with its parts.
+
+    Args:
+        score: an instance, or the name of a score without arguments.
+        normalizer: an instance or a name.
+        window: limits the keys that are candidates at all.
+        refiner: changes the weights after normalization.
+        dropout: share of weights dropped in training.
+
+    Example::
+
+        attention = regard.Attention(Additive(query_dim=512, key_dim=1024, hidden_dim=512))
+        out = attention(query, key, value, mask=regard.masks.lengths(lengths))
+
+        memory = attention.remember(key, value, mask=mask)   # decoding: project the keys once
+        state = attention.start(memory)
+        out = attention(query_t, memory, state=state)        # out.state goes into the next call
+    """
+
+    def __init__(
+        self,
+        score: str | Score = "scaled_dot",
+        normalizer: str | Normalizer = "softmax",
+        *,
+        window: str | Window | None = None,
+        refiner: str | Refiner | None = None,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        if not 0.0 <= dropout <= 1.0:
+            raise ValueError(f"dropout is a share between 0 and 1, not {dropout}")
+        self.score: Score = build("scores", score)
+        self.normalizer: Normalizer = build("normalizers", normalizer)
+        self.window: Window | None = None if window is None else build("windows", window)
+        self.refiner: Refiner | None = None if refiner is None else build("refiners", refiner)
+        self.dropout = dropout
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(self.score, self.normalizer, self.window, self.refiner)
+
+    def remember(self, key: Tensor, value: Tensor | None = None, *, mask: Mask | Tensor | None = None) -> Memory:
+        """Keys (…, S, D) and values (…, S, E), by default the keys, projected once for many calls."""
+        return _remember(self.score, key, value, mask)
+
+    def start(self, memory: Memory) -> Any:
+        """The state before the first query: None for most parts, that of the stateful part, or a tuple of several."""
+        return _pack(tuple(part.start(memory) for part in self.recipe.stateful()))
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | Memory,
+        value: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        state: Any = None,
+        weights: Want = "lazy",
+        generator: torch.Generator | None = None,
+        **extras: Tensor,
+    ) -> Attended:
+        """Look with T queries (…, T, D) at keys (…, S, D) and values (…, S, E), or at a memory.
+
+        ``extras`` are the tensors that parts name in ``needs``, e.g. the NTM's ``gain=, gate=, shift=, sharpen=``.
+        """
+        if isinstance(key, Memory):
+            if value is not None:
+                raise ValueError("value= beside a Memory: the memory has its own values")
+            memory = key if mask is None else replace(key, mask=masks.both(key.mask, masks.as_mask(mask)))
+        else:
+            memory = self.remember(key, value, mask=mask)
+        dropout = self.dropout if self.training else 0.0
+        return _answer(self.recipe, query, memory, state, dropout, weights, generator, extras)
+
+
+def _answer(
+    recipe: Recipe,
+    query: Tensor,
+    memory: Memory,
+    state: Any,
+    dropout: float,
+    want: Want,
+    generator: torch.Generator | None,
+    extras: dict[str, Tensor] | None = None,
+) -> Attended:
+    """Check the call, look once or query by query, and move the state on."""
+    extras = extras or {}
+    if want not in ("lazy", True, False):
+        raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
+    _check_query(recipe.score, query, memory)
+    _check_extras(recipe, query, extras)
+    shape = (*query.shape[:-1], memory.length)
+    allowed = None if memory.mask is None else memory.mask.tensor(shape, query.device)
+    causal = isinstance(memory.mask, masks.Causal) and shape[-1] == shape[-2]
+
+    stateful = recipe.stateful()
+    states = tuple(part.start(memory) for part in stateful) if state is None else _unpack(state, stateful)
+    call = Call(allowed, causal, states, dropout, want, generator, extras)
+    if all(part.parallel for part in stateful) or query.shape[-2] == 0:
+        out = look(recipe, query, memory, call)
+        if query.shape[-2]:
+            states = tuple(part.advance(held, out) for part, held in zip(stateful, states, strict=True))
+    else:
+        out, states = _in_order(recipe, query, memory, call, stateful)
+    out.state = _pack(states)
+    return out
+
+
+def _in_order(
+    recipe: Recipe, query: Tensor, memory: Memory, call: Call, stateful: list[Part]
+) -> tuple[Attended, tuple[Any, ...]]:
+    """One query after the other, because each needs the weights of the one before."""
+    axis, outs, states = query.ndim - 2, [], call.states
+    for t in range(query.shape[-2]):
+        allowed = (
+            call.allowed if call.allowed is None or call.allowed.shape[-2] == 1 else call.allowed[..., t : t + 1, :]
+        )
+        extras = {name: tensor.narrow(axis, t, 1) for name, tensor in call.extras.items()}
+        step = call._replace(allowed=allowed, causal=False, states=states, want=True, extras=extras)
+        outs.append(look(recipe, query.narrow(axis, t, 1), memory, step))
+        states = tuple(part.advance(held, outs[-1]) for part, held in zip(stateful, states, strict=True))
+
+    def joined(name: str, dim: int) -> Tensor | None:
+        found = [getattr(out, name) for out in outs]
+        return None if found[0] is None else torch.cat(found, dim)
+
+    context = torch.cat([out.context for out in outs], dim=-2)
+    out = Attended(context, log_prob=joined("log_prob", -1))
+    if call.want:
+        out.weights, out.scores = joined("weights", -2), joined("scores", -2)
+    return out, states
+
+
+def _distribute(recipe: Recipe, call: Call) -> dict[Part, dict[str, Any]]:
+    """What each part named in ``needs``."""
+    states = dict(zip(recipe.stateful(), call.states, strict=True))
+    given: dict[Part, dict[str, Any]] = {}
+    for part in recipe:
+        if part is None:
+            continue
+        given[part] = {name: call.extras[name] for name in part.needs if name in call.extras}
+        if part in states:
+            given[part]["state"] = states[part]
+        if "generator" in part.needs:
+            given[part]["generator"] = call.generator
+    return given
+
+
+def _drop(weights: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
+    if not share:
+        return weights
+    if generator is None:
+        return nn.functional.dropout(weights, share)
+    kept = torch.empty_like(weights).bernoulli_(1.0 - share, generator=generator)
+    return weights * kept.div_(max(1.0 - share, torch.finfo(weights.dtype).tiny))
+
+
+def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tensor | None) -> Memory:
+    key, value = _pair(key, value)
+    if score.key_dim is not None and key.shape[-1] != score.key_dim:
+        raise ValueError(
+            f"{type(score).__name__} is built for key_dim={score.key_dim}; key {_shape(key)} is {key.shape[-1]} wide"
+        )
+
+    def project(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        return score.project(key), value
+
+    return Memory(*project(key, value), masks.as_mask(mask), project)
+
+
+def _pair(key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
+    value = key if value is None else value
+    if key.ndim < 2 or value.ndim < 2:
+        raise ValueError(f"key and value are (…, S, width), not {_shape(key)} and {_shape(value)}")
+    if key.shape[:-1] != value.shape[:-1]:
+        raise ValueError(f"each key has one value, but key is {_shape(key)} and value {_shape(value)}")
+    if key.device != value.device:
+        raise ValueError(f"key is on {key.device} but value on {value.device}")
+    return key, value
+
+
+def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
+    key, name = memory.key, type(score).__name__
+    if query.ndim < 2:
+        raise ValueError(f"query is (…, T, D), not {_shape(query)}; a single query is T=1: query[None]")
+    if query.ndim != key.ndim:
+        raise ValueError(
+            f"query {_shape(query)} and key {_shape(key)} differ in rank; one query for an item is T=1: query[:, None]"
+        )
+    if query.shape[:-2] != key.shape[:-2]:
+        raise ValueError(f"query {_shape(query)} and key {_shape(key)} differ in their leading dimensions")
+    if query.device != key.device:
+        raise ValueError(f"query is on {query.device} but key on {key.device}")
+    if score.query_dim is not None and query.shape[-1] != score.query_dim:
+        raise ValueError(
+            f"{name} is built for query_dim={score.query_dim}; query {_shape(query)} is {query.shape[-1]} wide"
+        )
+    if score.same_width and query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"{name} compares queries and keys of one width, but query is {_shape(query)} and key {_shape(key)}; "
+            "General, Additive and MLPDot take two"
+        )
+    dtypes = {t.dtype for t in (query, key, memory.value)}
+    if len(dtypes) > 1 and not torch.is_autocast_enabled(query.device.type):
+        listed = f"{query.dtype}, {key.dtype} and {memory.value.dtype}"
+        raise ValueError(f"query, key and value differ in dtype: {listed}")
+
+
+def _check_extras(recipe: Recipe, query: Tensor, extras: dict[str, Tensor]) -> None:
+    parts = [part for part in recipe if part is not None]
+    known = {name for part in parts for name in part.needs} - set(PROVIDED)
+    for name in extras:
+        if name not in known:
+            raise ValueError(f"attention got an unknown keyword {name!r}: {_lazy.nearest(name, [*known, *_KEYWORDS])}")
+    for part in parts:
+        missing = [name for name in part.required if name not in extras]
+        if missing:
+            raise ValueError(f"{type(part).__name__} needs {', '.join(f'{name}=' for name in missing)} at the call")
+    for name, tensor in extras.items():
+        if tensor.shape[: query.ndim - 1] != query.shape[:-1]:
+            raise ValueError(f"{name}= has a row for each query, {_shape(query)[:-1]}…: not {_shape(tensor)}")
+
+
+_KEYWORDS = ("mask", "state", "weights", "generator")
+
+
+def _pack(states: tuple[Any, ...]) -> Any:
+    return None if not states else states[0] if len(states) == 1 else states
+
+
+def _unpack(state: Any, stateful: list[Part]) -> tuple[Any, ...]:
+    if not stateful:
+        raise ValueError("state= was given, but no part of this attention has a state")
+    states = (state,) if len(stateful) == 1 else tuple(state)
+    if len(states) != len(stateful):
+        names = ", ".join(type(part).__name__ for part in stateful)
+        raise ValueError(f"{len(states)} states for {len(stateful)} stateful parts ({names})")
+    return states
+
+
+@lru_cache(maxsize=64)
+def _named(kind: str, name: str) -> Any:
+    return build(kind, name)
+
+
+def _part(kind: str, part: str | Part) -> Any:
+    return _named(kind, part) if isinstance(part, str) else build(kind, part)
+
+
+def _shape(tensor: Tensor) -> str:
+    return str(tuple(tensor.shape))

@@ -1,0 +1,221 @@
+"""``regard bench attention``: every kind of score against the best plain PyTorch and torch's own attention."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout, normalize, scaled_dot_product_attention
+
+import regard
+from regard import kernels
+from regard.bench.measure import Case, Row, as_json, machine, measure, table
+from regard.kernels.forms import AdditiveForm
+from regard.masks import lengths
+from regard.parts import Score
+from regard.scores import Additive, Cosine, Dot, Gaussian, General, MLPDot, ScaledDot
+from regard.windows import LocalMonotonic, LocalPredictive
+
+
+def run(json_file: Path | None = None, compile: bool = False, quick: bool = False) -> list[Row]:
+    """Measure, print the table as it grows complete, and write it as JSON if asked."""
+    about = machine()
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    print(f"{about['processor']}, {about['cores']} cores; {versions}")
+    print("Medians in milliseconds; `× eager` is how many times faster than eager ours is; MB is peak extra memory.\n")
+    rows: list[Row] = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1,) if quick else (1, 2):
+            for make in _cases():
+                torch.manual_seed(0)
+                case = make()
+                if compile:
+                    case.contenders["compile"] = torch.compile(case.contenders["eager"], dynamic=False)
+                rows += measure(case, threads, seconds=0.1 if quick else 1.0)
+                print(f"  {threads} thread{'s' * (threads > 1)}: {case.work}", file=sys.stderr)
+    finally:
+        torch.set_num_threads(before)
+    print(table(rows))
+    if json_file is not None:
+        json_file.write_text(json.dumps(as_json(rows), indent=1) + "\n")
+    return rows
+
+
+def _cases() -> Iterator[Callable[[], Case]]:
+    """Cases are built one by one, so that only one's tensors are in memory."""
+    yield partial(_additive_kernel, 32, 30, 512, "≥ 10× eager, ≥ 15× forward")
+    yield partial(_additive_kernel, 4, 512, 256, "≥ 8× eager")
+    yield partial(_additive_module, 32, 30, 512)
+    yield _additive_step
+    for name in ("dot", "scaled_dot", "general", "mlp_dot", "cosine", "gaussian"):
+        yield partial(_dot, name, "B=8 T=S=512 D=64", (8,), 512, 512, 64, 64)
+        yield partial(_dot, name, "padded, B=8 T=S=512 D=64", (8,), 512, 512, 64, 64, padded=True)
+        yield partial(_dot, name, "8 heads of 64, padded, B=8 T=S=128", (8, 8), 128, 128, 64, 64, padded=True)
+        yield partial(_dot, name, "T=1, cache of S=100, B=64 D=256", (64,), 1, 100, 256, 256)
+        yield partial(_dot, name, "E≠D, B=8 T=S=512 D=64 E=128", (8,), 512, 512, 64, 128)
+        yield partial(_dot, name, "dropout 0.1, B=8 T=S=512 D=64", (8,), 512, 512, 64, 64, drop=0.1)
+    for name in ("additive", "general"):
+        for window in ("local-m", "local-p"):
+            for length in (1024, 8192):
+                yield partial(_window, name, window, length)
+    yield _weights
+
+
+def _additive_kernel(batch: int, length: int, width: int, target: str) -> Case:
+    """Scores of projected queries and keys, nothing else."""
+    query, key = (torch.randn(batch, length, width, requires_grad=True) for _ in range(2))
+    v = torch.randn(width, requires_grad=True)
+    contenders = {
+        "ours": lambda: kernels.scores(AdditiveForm(query, key, v)),
+        "eager": lambda: torch.tanh(query[:, :, None] + key[:, None]) @ v,
+    }
+    work = f"additive kernel, B={batch} T=S={length} D={width}"
+    return Case(work, contenders, [query, key, v], f"{target}; memory ≤ 1/20", tolerance=1e-3)
+
+
+def _additive_module(batch: int, length: int, width: int) -> Case:
+    """The whole module: projections, scores, mask, softmax, sum."""
+    score = Additive(width, width, width)
+    attention = regard.Attention(score)
+    query, key = (torch.randn(batch, length, width, requires_grad=True) for _ in range(2))
+    mask = lengths(torch.full((batch,), length - 2))
+    allowed = mask.tensor((batch, length, length))
+    w_query, w_key = score.joint.weight.detach().split(width, dim=1)
+    w_query, w_key, v = (t.clone().requires_grad_() for t in (w_query, w_key, score.v.detach()))
+
+    def eager() -> Tensor:
+        scores = torch.tanh((query @ w_query.T)[:, :, None] + (key @ w_key.T)[:, None]) @ v
+        return torch.softmax(scores.masked_fill(~allowed, float("-inf")), dim=-1) @ key
+
+    contenders = {"ours": lambda: attention(query, key, mask=mask).context, "eager": eager}
+    target = "≥ 4.5× eager, ≥ 6× forward"
+    return Case(f"additive module, B={batch} T=S={length} D={width}", contenders, [query, key], target)
+
+
+def _additive_step() -> Case:
+    """One step of a decoder at remembered keys."""
+    batch, length, width = 80, 50, 512
+    query, key, value = (
+        torch.randn(batch, 1, width),
+        torch.randn(batch, length, width),
+        torch.randn(batch, length, width),
+    )
+    score = Additive(width, width, width)
+    attention = regard.Attention(score)
+    memory = attention.remember(key, value)
+    w_query, v = score.joint.weight[:, :width].detach(), score.v.detach()
+
+    def eager() -> Tensor:
+        return torch.softmax(torch.tanh(query @ w_query.T + memory.key) @ v, dim=-1)[:, None] @ value
+
+    contenders = {"ours": lambda: attention(query, memory).context, "eager": eager}
+    return Case(f"additive step, T=1 B={batch} S={length} D={width}", contenders, (), "≥ 10× eager", ("forward",))
+
+
+def _dot(
+    name: str,
+    what: str,
+    leading: tuple[int, ...],
+    queries: int,
+    keys: int,
+    width: int,
+    value_width: int,
+    *,
+    padded: bool = False,
+    drop: float = 0.0,
+) -> Case:
+    """A score of the dot family at remembered keys, against SDPA on 4-D inputs and plain matrix products."""
+    made: dict[str, Callable[[], Score]] = {
+        "dot": Dot,
+        "scaled_dot": ScaledDot,
+        "general": partial(General, width, width),
+        "mlp_dot": partial(MLPDot, width, width, width),
+        "cosine": partial(Cosine, gain=5.0),
+        "gaussian": partial(Gaussian, width=4.0),
+    }
+    score = made[name]()
+    attention = regard.Attention(score, dropout=drop)
+    query = torch.randn(*leading, queries, width, requires_grad=True)
+    key = torch.randn(*leading, keys, width, requires_grad=True)
+    value = torch.randn(*leading, keys, value_width, requires_grad=True)
+    mask = lengths(torch.full(leading[:1], keys - 5)) if padded else None
+    allowed = None if mask is None else mask.tensor((*leading, queries, keys))
+    step = queries == 1
+    memory = attention.remember(key.detach(), value.detach())
+
+    def parts() -> tuple[Tensor, Tensor, float, Tensor | None]:
+        """Query, key, scale and bias as a user would write them by hand."""
+        k = memory.key if step else score.project(key)
+        if isinstance(score, MLPDot):
+            return score.query(query), k, 1.0, None
+        if name == "cosine":
+            return normalize(query, dim=-1) * 5.0, k, 1.0, None
+        if name == "gaussian":
+            return query, k, 1 / 16, key.square().sum(-1).unsqueeze(-2) / -32
+        return query, k, width**-0.5 if name == "scaled_dot" else 1.0, None
+
+    def eager() -> Tensor:
+        q, k, scale, bias = parts()
+        scores = (q * scale if scale != 1.0 else q) @ k.mT
+        scores = scores if bias is None else scores + bias
+        scores = scores if allowed is None else scores.masked_fill(~allowed, float("-inf"))
+        weights = torch.softmax(scores, dim=-1)
+        return (dropout(weights, drop) if drop else weights) @ value
+
+    def sdpa() -> Tensor:
+        q, k, scale, bias = parts()
+        mask = allowed if bias is None else bias if allowed is None else bias.masked_fill(~allowed, float("-inf"))
+        if len(leading) == 2:
+            return scaled_dot_product_attention(q, k, value, mask, dropout_p=drop, scale=scale)
+        mask = None if mask is None else mask.unsqueeze(1)
+        q, k, v = (tensor.unsqueeze(1) for tensor in (q, k, value))
+        return scaled_dot_product_attention(q, k, v, mask, dropout_p=drop, scale=scale).squeeze(1)
+
+    def ours() -> Tensor:
+        return attention(query, memory if step else key, None if step else value, mask=mask).context
+
+    large = queries > 1 and not drop and value_width == width
+    target = "≤ 1.05 × the fastest" + (", ≥ 1.5× eager" if large else "")
+    contenders = {"ours": ours, "eager": eager, "sdpa": sdpa}
+    passes = ("forward",) if step else ("forward", "forward+backward")
+    return Case(f"{name}, {what}", contenders, [query, key, value], target, passes, None if drop else 1e-3)
+
+
+def _window(name: str, kind: str, length: int) -> Case:
+    """Luong's windows against the same score over all keys, both ours and both at remembered keys."""
+    batch, queries, width, radius = 8, 64, 512, 10
+    score = Additive(width, width, width) if name == "additive" else General(width, width)
+    window = LocalMonotonic(radius) if kind == "local-m" else LocalPredictive(width, radius)
+    local, everywhere = regard.Attention(score, window=window), regard.Attention(score)
+    query, key = torch.randn(batch, queries, width), torch.randn(batch, length, width)
+    memory = everywhere.remember(key)
+    contenders = {
+        "ours": lambda: local(query, memory).context,
+        "eager": lambda: everywhere(query, memory).context,
+    }
+    target = f"≥ {100 if name == 'additive' else 20}× global at S=8192; flat in S"
+    work = f"{name} {kind}, radius {radius}, B={batch} T={queries} S={length} D={width}, against global (as eager)"
+    return Case(work, contenders, (), target, ("forward",), None)
+
+
+def _weights() -> Case:
+    """Reading the weights after the context, against a plain forward."""
+    query, key, value = (torch.randn(8, 512, 64) for _ in range(3))
+
+    def read() -> Tensor:
+        weights = regard.attend(query, key, value).weights
+        assert weights is not None
+        return weights
+
+    def plain() -> Tensor:
+        with kernels.use("plain"):
+            return read()
+
+    work = "context and then weights, B=8 T=S=512 D=64"
+    return Case(work, {"ours": read, "eager": plain}, (), "≤ context + one plain forward", ("forward",))

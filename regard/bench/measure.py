@@ -1,0 +1,193 @@
+"""How things are measured here: contenders take turns, medians are compared, and what they compute is compared
+first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import platform
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Contender = Callable[[], Tensor]
+
+
+@dataclass
+class Case:
+    """One row of a table: several ways to compute the same tensor.
+
+    Attributes:
+        work: what is computed, with its sizes.
+        contenders: name → function of no arguments; ``ours`` and ``eager`` among them.
+        inputs: the tensors that get gradients in ``forward+backward``.
+        target: what the row should show, as text, beside what it shows.
+        passes: ``forward``, ``forward+backward`` or both.
+        tolerance: how far the contenders' results may lie apart, or None where they differ by design (dropout).
+    """
+
+    work: str
+    contenders: dict[str, Contender]
+    inputs: Sequence[Tensor] = ()
+    target: str = ""
+    passes: tuple[str, ...] = ("forward", "forward+backward")
+    tolerance: float | None = 1e-4
+
+
+@dataclass
+class Row:
+    """What was measured: milliseconds and extra megabytes for each contender."""
+
+    work: str
+    threads: int
+    which: str
+    milliseconds: dict[str, float]
+    megabytes: dict[str, float | None] = field(default_factory=dict)
+    target: str = ""
+
+    def ratio(self, name: str) -> float:
+        """How many times faster than ``name`` ours is."""
+        return self.milliseconds[name] / self.milliseconds["ours"]
+
+
+def measure(case: Case, threads: int, seconds: float = 1.0) -> list[Row]:
+    """Time every pass of a case on so many threads."""
+    torch.set_num_threads(threads)
+    _same(case)
+    rows = []
+    for which in case.passes:
+        runs = {name: _run(contender, case.inputs, which) for name, contender in case.contenders.items()}
+        memory = {name: _extra_megabytes(run) for name, run in runs.items()}
+        rows.append(Row(case.work, threads, which, _medians(runs, seconds), memory, case.target))
+    return rows
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A Markdown table, aligned so that it reads well in a terminal too."""
+    others = list(dict.fromkeys(name for row in rows for name in row.milliseconds if name != "ours"))
+    head = ["work", "threads", "pass", "ours ms", *(f"{name} ms" for name in others)]
+    head += [*(f"× {name}" for name in others), "MB ours", "MB eager", "target"]
+    body = []
+    for row in rows:
+        times = [_number(row.milliseconds.get(name)) for name in others]
+        ratios = [_number(row.ratio(name), 2) if name in row.milliseconds else "" for name in others]
+        memory = [_number(row.megabytes.get(name), 1) for name in ("ours", "eager")]
+        ours = _number(row.milliseconds["ours"])
+        body.append([row.work, str(row.threads), row.which, ours, *times, *ratios, *memory, row.target])
+    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
+    lines = [head, ["-" * width for width in widths], *body]
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |" for line in lines
+    )
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were made on."""
+    import numba
+    import numpy
+
+    from regard import __version__
+
+    return {
+        "processor": _processor(),
+        "cores": len(_affinity()),
+        "system": platform.platform(),
+        "versions": {
+            "regard": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numba": numba.__version__,
+            "numpy": numpy.__version__,
+        },
+    }
+
+
+def as_json(rows: Sequence[Row]) -> dict[str, Any]:
+    """The rows and the machine, for a file."""
+    return {"machine": machine(), "rows": [asdict(row) for row in rows]}
+
+
+def _same(case: Case) -> None:
+    if case.tolerance is None:
+        return
+    with torch.no_grad():
+        results = {name: contender() for name, contender in case.contenders.items()}
+    for name, result in results.items():
+        if not torch.allclose(result, results["ours"], atol=case.tolerance, rtol=case.tolerance):
+            worst = float((result - results["ours"]).abs().max())
+            raise RuntimeError(f"{case.work}: {name} and ours differ by {worst:.2g}, so their times cannot be compared")
+
+
+def _run(contender: Contender, inputs: Sequence[Tensor], which: str) -> Callable[[], object]:
+    if which == "forward":
+        return torch.no_grad()(contender)
+
+    def forward_backward() -> None:
+        for tensor in inputs:
+            tensor.grad = None
+        contender().sum().backward()
+
+    return forward_backward
+
+
+def _medians(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """Milliseconds; the contenders take turns, so that a busy moment of the machine hits all of them."""
+    for run in runs.values():
+        run()
+        run()
+    start = time.perf_counter()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    while time.perf_counter() - start < seconds * len(runs) or len(times["ours"]) < 5:
+        for name, run in runs.items():
+            began = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - began)
+    return {name: statistics.median(found) * 1e3 for name, found in times.items()}
+
+
+def _extra_megabytes(run: Callable[[], object]) -> float | None:
+    """How far one run lifts the resident memory above what was there before; Linux only."""
+    if sys.platform != "linux":
+        return None
+    run()
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    before = _status("VmRSS")
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+    except OSError:
+        return None
+    run()
+    return max(0.0, _status("VmHWM") - before) / 1024
+
+
+def _status(name: str) -> int:
+    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(found[1]) if found else 0
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor()
+
+
+def _affinity() -> Sequence[int]:
+    import os
+
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}f}" if value < 100 else f"{value:.0f}"

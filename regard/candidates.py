@@ -1,0 +1,112 @@
+"""The keys that a query looks at: all of them, or those in a window. Both offer score, fade, sum and spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import kernels
+from regard.parts import Score, Window
+
+
+@dataclass(frozen=True, eq=False)
+class Everywhere:
+    """All S keys. ``mask`` is broadcastable to (…, T, S)."""
+
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+
+    def score(self, score: Score, form: kernels.Form | None, query: Tensor, given: dict[str, Any]) -> Tensor:
+        """(…, T, S)."""
+        return score(query, self.key, **given) if form is None else kernels.scores(form)
+
+    def fade(self, weights: Tensor) -> Tensor:
+        return weights
+
+    def sum(self, weights: Tensor) -> Tensor:
+        """(…, T, E)."""
+        return weights @ self.value
+
+    def spread(self, weights: Tensor, fill: float = 0.0) -> Tensor:
+        return weights
+
+    def later(self, weights: Tensor, fill: float = 0.0) -> Tensor:
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Nearby:
+    """W keys for each query, read where they lie. Weights and scores are (…, T, W) until someone wants all S.
+
+    Attributes:
+        first: (…, T), the place of the first candidate; it may lie outside the keys.
+        offset: (…, T, W), how far each candidate lies from the window's left edge.
+        mask: (…, T, W), the candidates that exist, are in the window and may be attended.
+        factor: (…, T, W) or None, what the window multiplies the weights by.
+    """
+
+    key: Tensor
+    value: Tensor
+    first: Tensor
+    mask: Tensor
+    factor: Tensor | None
+
+    @classmethod
+    def within(
+        cls, window: Window, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, state: Any = None
+    ) -> Nearby:
+        """The candidates of a window."""
+        length = key.shape[-2]
+        lengths = torch.tensor(length, device=key.device) if allowed is None else allowed.sum(dim=-1)
+        start, width = window(query, lengths, state)
+        edge = start.detach()
+        first = (edge if not edge.is_floating_point() else edge.ceil()).long()
+        places = first.unsqueeze(-1) + torch.arange(width, device=key.device)  # (…, T, W)
+        offset = places - start.unsqueeze(-1)
+        mask = (places >= 0) & (places < length) & (offset.detach() <= width - 1)
+        if allowed is not None:
+            leading = torch.broadcast_shapes(allowed.shape[:-1], places.shape[:-1])
+            mask = mask & allowed.expand(*leading, length).gather(-1, places.clamp(0, length - 1))
+        return cls(key, value, first, mask, window.factor(offset))
+
+    @property
+    def places(self) -> Tensor:
+        """(…, T, W), those outside the keys moved to the nearest key."""
+        width = self.mask.shape[-1]
+        places = self.first.unsqueeze(-1) + torch.arange(width, device=self.first.device)
+        return places.clamp(0, self.key.shape[-2] - 1)
+
+    def score(self, score: Score, form: kernels.Form | None, query: Tensor, given: dict[str, Any]) -> Tensor:
+        """(…, T, W)."""
+        if form is not None:
+            return kernels.local_scores(form, self.first, self.mask.shape[-1])
+        if "positions" in score.needs:
+            given = {**given, "positions": self.places}
+        given = {
+            name: x.unsqueeze(query.ndim - 1) if name not in ("state", "positions") else x for name, x in given.items()
+        }
+        rows = kernels.rows(self.key, self.first, self.mask.shape[-1])  # (…, T, W, D)
+        return score(query.unsqueeze(-2), rows, **given).squeeze(-2)
+
+    def fade(self, weights: Tensor) -> Tensor:
+        return weights if self.factor is None else weights * self.factor
+
+    def sum(self, weights: Tensor) -> Tensor:
+        """(…, T, E)."""
+        return kernels.local_sum(weights, self.value, self.first)
+
+    def spread(self, weights: Tensor, fill: float = 0.0) -> Tensor:
+        """(…, T, W) → (…, T, S), ``fill`` where no candidate is."""
+        length = self.key.shape[-2]
+        wide = weights.new_full((*weights.shape[:-1], length + 1), fill)  # a last column for what lies outside
+        index = torch.where(self.mask, self.places, length)
+        return wide.scatter(-1, index, weights)[..., :length]
+
+    def later(self, weights: Tensor, fill: float = 0.0) -> Callable[[], Tensor]:
+        return partial(self.spread, weights, fill)

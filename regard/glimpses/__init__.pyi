@@ -1,0 +1,1 @@
+# Written by tools/stubs.py; tests keep it equal to the folder.

@@ -1,0 +1,225 @@
+"""Many heads: the recipe several times side by side, each head with projections of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attended, Attention, Memory, Want
+from regard.kernels.forms import AdditiveForm, DotForm
+from regard.masks import Mask, as_mask
+from regard.parts import Normalizer, Score, arguments, find
+
+
+class MultiHead(nn.Module):
+    """softmax-or-other(score(x W^Q, y W^K)) z W^V in ``heads`` subspaces, joined by W^O. Vaswani et al. 2017
+    (arXiv:1706.03762), section 3.2.2, for any score and normalizer.
+
+    Args:
+        dim: width of the queries and of the result; a multiple of ``heads``.
+        heads: number of heads, each ``dim // heads`` wide.
+        score: a name builds one score per head, at head width and with parameters of its own; an instance is shared.
+        key_dim: width of the keys, ``dim`` by default.
+        value_dim: width of the values, ``key_dim`` by default.
+        normalizer: an instance or a name.
+        dropout: share of weights dropped in training.
+        bias: whether the four projections have a bias.
+
+    ``context`` is (B, T, dim), after W^O; ``weights`` are (B, H, T, S). Unbatched (T, dim) works too.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        score: str | Score = "scaled_dot",
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        normalizer: str | Normalizer = "softmax",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ):
+        super().__init__()
+        if heads < 1 or dim % heads:
+            raise ValueError(f"dim must be a multiple of heads: dim={dim}, heads={heads}")
+        self.dim, self.heads, self.head_dim = dim, heads, dim // heads
+        self.key_dim = dim if key_dim is None else key_dim
+        self.value_dim = self.key_dim if value_dim is None else value_dim
+        self.query = nn.Linear(dim, dim, bias=bias)
+        self.key = nn.Linear(self.key_dim, dim, bias=bias)
+        self.value = nn.Linear(self.value_dim, dim, bias=bias)
+        self.out = nn.Linear(dim, dim, bias=bias)
+        if isinstance(score, str):
+            score = PerHead.build(score, heads, self.head_dim)
+        self.attention = Attention(score, normalizer, dropout=dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for projection in (self.query, self.key, self.value, self.out):
+            nn.init.xavier_uniform_(projection.weight)
+            if projection.bias is not None:
+                nn.init.zeros_(projection.bias)
+
+    @classmethod
+    def from_torch(cls, module: nn.MultiheadAttention) -> Self:
+        """The same attention with the weights of torch's, which computes the same. Always batch first."""
+        if module.bias_k is not None or module.add_zero_attn:
+            raise ValueError("add_bias_kv and add_zero_attn have no counterpart here")
+        new = cls(
+            module.embed_dim,
+            module.num_heads,
+            key_dim=module.kdim,
+            value_dim=module.vdim,
+            dropout=module.dropout,
+            bias=module.in_proj_bias is not None,
+        )
+        together = module.in_proj_weight
+        separate = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+        weights = together.chunk(3) if together is not None else separate
+        with torch.no_grad():
+            for projection, weight in zip((new.query, new.key, new.value), weights, strict=True):
+                projection.weight.copy_(weight)
+            new.out.weight.copy_(module.out_proj.weight)
+            if module.in_proj_bias is not None:
+                for projection, bias in zip((new.query, new.key, new.value), module.in_proj_bias.chunk(3), strict=True):
+                    projection.bias.copy_(bias)
+                new.out.bias.copy_(module.out_proj.bias)
+        return new.to(device=module.out_proj.weight.device, dtype=module.out_proj.weight.dtype).train(module.training)
+
+    def remember(self, key: Tensor, value: Tensor | None = None, *, mask: Mask | Tensor | None = None) -> Memory:
+        """Keys (B, S, key_dim) and values (B, S, value_dim), by default the keys, projected and split into heads."""
+        value = key if value is None else value
+        for name, tensor, width in (("key", key, self.key_dim), ("value", value, self.value_dim)):
+            if tensor.ndim not in (2, 3) or tensor.shape[-1] != width:
+                shape = tuple(tensor.shape)
+                raise ValueError(f"this MultiHead takes {name} (B, S, {width}) or (S, {width}), not {shape}")
+        mask = as_mask(mask)
+        if key.ndim == 2 and mask is not None:
+            mask = _Unbatched(mask)
+
+        def project(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+            key, value = (t if t.ndim == 3 else t[None] for t in (key, value))
+            return self.attention.score.project(self._split(self.key(key))), self._split(self.value(value))
+
+        return Memory(*project(key, value), mask, project)
+
+    def start(self, memory: Memory) -> Any:
+        """The state before the first query; None for most scores."""
+        return self.attention.start(memory)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | Memory | None = None,
+        value: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        state: Any = None,
+        weights: Want = "lazy",
+        generator: torch.Generator | None = None,
+    ) -> Attended:
+        """Look with queries (B, T, dim) at keys (B, S, key_dim) and values (B, S, value_dim), at a memory, or, with
+        neither, at the queries themselves."""
+        if query.ndim not in (2, 3) or query.shape[-1] != self.dim:
+            raise ValueError(
+                f"this MultiHead takes query (B, T, {self.dim}) or (T, {self.dim}), not {tuple(query.shape)}"
+            )
+        if key is None:
+            if value is not None:
+                raise ValueError("value= without key=: self-attention has neither, cross-attention both")
+            key = query
+        if isinstance(key, Memory):
+            if value is not None:
+                raise ValueError("value= beside a Memory: the memory has its own values")
+            memory, mask = key, as_mask(mask)
+        else:
+            if key.ndim != query.ndim:
+                raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} differ in rank")
+            memory, mask = self.remember(key, value, mask=mask), None
+        single = query.ndim == 2
+        if single and mask is not None:
+            mask = _Unbatched(mask)
+        split = self._split(self.query(query[None] if single else query))
+        out = self.attention(split, memory, mask=mask, state=state, weights=weights, generator=generator)
+        context = self.out(out.context.transpose(-3, -2).flatten(-2))  # (B, H, T, d) → (B, T, H·d)
+        return _joined(out, context, single)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(B, T, H·d) → (B, H, T, d)."""
+        return x.unflatten(-1, (self.heads, self.head_dim)).transpose(-3, -2)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, heads={self.heads}"
+
+
+class PerHead(Score):
+    """One score per head, each with its own parameters. Shapes: (B, H, T, d), (B, H, S, d') → (B, H, T, S)."""
+
+    def __init__(self, scores: list[Score]):
+        super().__init__()
+        self.scores: Any = nn.ModuleList(scores)
+
+    @staticmethod
+    def build(name: str, heads: int, head_dim: int) -> Score:
+        """The named score at head width: once if it has no parameters, else once per head."""
+        cls = find("scores", name)
+        wanted = arguments(cls, required=True)
+        widths = {"query_dim": head_dim, "key_dim": head_dim, "hidden_dim": head_dim}
+        unknown = [argument for argument in wanted if argument not in widths]
+        if unknown:
+            raise ValueError(
+                f"score {name!r} needs {', '.join(unknown)} besides its widths: build an instance at head width "
+                f"{head_dim} and pass that; it is shared by all heads"
+            )
+        scores: list[Any] = [cls(**{argument: widths[argument] for argument in wanted}) for _ in range(heads)]
+        return PerHead(scores) if any(True for _ in scores[0].parameters()) else scores[0]
+
+    def project(self, key: Tensor) -> Tensor:
+        return torch.stack([score.project(key[..., h, :, :]) for h, score in enumerate(self.scores)], dim=-3)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        each = [score(query[..., h, :, :], key[..., h, :, :]) for h, score in enumerate(self.scores)]
+        return torch.stack(each, dim=-3)
+
+    def form(self, query: Tensor, key: Tensor) -> DotForm | AdditiveForm | None:
+        forms = [score.form(query[..., h, :, :], key[..., h, :, :]) for h, score in enumerate(self.scores)]
+        first = forms[0]
+        if first is None:
+            return None
+        stacked = {"query": torch.stack([form.query for form in forms], dim=-3), "key": key}
+        if isinstance(first, AdditiveForm):
+            return replace(first, **stacked, weight=torch.stack([form.weight for form in forms]))
+        return replace(first, **stacked)
+
+
+class _Unbatched(Mask):
+    """A mask for (T, S) scores, where the scores have got a batch of one and heads."""
+
+    def __init__(self, mask: Mask):
+        self.mask = mask
+
+    def tensor(self, shape: tuple[int, ...], device: torch.device | str | None = None) -> Tensor:
+        return self.mask.tensor(shape[-2:], device)[(None,) * (len(shape) - 2)]
+
+    def queries(self, rank: int) -> int:
+        return self.mask.queries(2)
+
+    def grow(self, shape: tuple[int, ...], count: int, allowed: bool = True) -> Mask:
+        return _Unbatched(self.mask.grow(shape[-2:], count, allowed))
+
+
+def _joined(out: Attended, context: Tensor, single: bool) -> Attended:
+    """The heads' record with the joined context, without computing what nobody has read."""
+    held = vars(out)
+    weights, scores = held["_weights"], held["_scores"]
+    if single:
+        context, weights, scores = context[0], _first(weights), _first(scores)
+    return Attended(context, weights, scores, out.state, out.log_prob)
+
+
+def _first(held: Any) -> Any:
+    return (lambda: held()[0]) if callable(held) else None if held is None else held[0]

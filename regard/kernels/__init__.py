@@ -1,0 +1,174 @@
+"""Fast twins of the plain path, and who chooses between them.
+
+========  ==============================================================================================
+plain     PyTorch operations as the score's file writes them: any device and dtype, double backward, vmap, export
+chunked   plain operations on slices, recomputed in backward: memory O(B·T·S), any device
+fused     torch's SDPA for dot products; numba kernels for the rest, on CPU and float32
+========  ==============================================================================================
+
+The choice is automatic. ``with regard.kernels.use("plain"):`` makes it by hand, for this thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import _lazy
+from regard.kernels import additive, chunked, dot, local
+from regard.kernels.forms import AdditiveForm, DotForm
+from regard.parts import Normalizer, Score
+
+Form = DotForm | AdditiveForm
+CHOICES = ("plain", "chunked", "fused")
+_LARGE = 2**26
+"""Bytes of a (…, T, S, D) temporary from which a chunked pass pays."""
+
+
+class _Choice(threading.local):
+    name = "auto"
+
+
+_choice = _Choice()
+
+
+@contextmanager
+def use(name: str) -> Iterator[None]:
+    """Run every attention of this thread by one kind of kernel; where it has none for a score, by the plain path."""
+    if name not in CHOICES:
+        raise ValueError(f"no kind of kernel is called {name!r}: {_lazy.nearest(name, CHOICES)}")
+    before, _choice.name = _choice.name, name
+    try:
+        yield
+    finally:
+        _choice.name = before
+
+
+def lower(score: Score, query: Tensor, key: Tensor, given: dict[str, Any]) -> Form | None:
+    """The score in the words of the kernels, or None where the plain path is to be taken."""
+    return None if _choice.name == "plain" else score.form(query, key, **given)
+
+
+def keep(form: Form) -> Form:
+    """The form with copies of whatever an optimizer could change in place."""
+    held: dict[str, Any] = {name: _own(tensor) for name, tensor in vars(form).items() if isinstance(tensor, Tensor)}
+    return replace(form, **held)
+
+
+def scores(form: Form) -> Tensor:
+    """(…, T, S) by the best kernel for the form."""
+    if isinstance(form, DotForm):
+        return form.scores()
+    kind = _additive_kind(form)
+    if kind == "plain":
+        return form.scores()
+    kernel = additive.additive_scores if kind == "fused" else chunked.additive_scores_chunked
+    leading, heads = form.query.shape[:-2], form.weight.reshape(-1, form.weight.shape[-1])
+    return _unfold(kernel(_fold(form.query), _fold(form.key), heads), leading)
+
+
+def softmax_sum(
+    form: Form | None, normalizer: Normalizer, value: Tensor, allowed: Tensor | None, causal: bool
+) -> Tensor | None:
+    """softmax(scores) @ value without writing the weights down, (…, T, E); None where it cannot be or does not pay."""
+    from regard.normalizers.softmax import Softmax
+
+    if not isinstance(form, DotForm) or type(normalizer) is not Softmax or _choice.name == "chunked":
+        return None
+    if not dot.fits(form, value, allowed, forced=_choice.name == "fused"):
+        return None
+    return dot.softmax_sum(form, value, allowed, causal, normalizer.temperature)
+
+
+def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
+    """(…, T, W): the scores of the ``width`` keys from ``first`` (…, T) on; meaningless where no such key is."""
+    leading = form.query.shape[:-2]
+    if not _fits_numba(form.query, form.key):
+        rowwise = replace(
+            form, query=form.query.unsqueeze(-2), key=rows(form.key, first, width), **_rowwise(form, first, width)
+        )
+        return rowwise.scores().squeeze(-2)
+    query, key, first = _fold(form.query), _fold(form.key), _fold(first, 1)
+    if isinstance(form, AdditiveForm):
+        heads = form.weight.reshape(-1, form.weight.shape[-1])
+        return _unfold(local.local_additive(query, key, heads, first, width), leading)
+    scores = _unfold(local.local_dot(query, key, first, width), leading)
+    if form.scale != 1.0:
+        scores = scores * form.scale
+    more = _rowwise(form, _unfold(first, leading), width)
+    for extra in (more["bias"], more["shift"]):
+        scores = scores if extra is None else scores + extra.squeeze(-2)
+    return scores
+
+
+def local_sum(weights: Tensor, value: Tensor, first: Tensor) -> Tensor:
+    """(…, T, E): weights (…, T, W) times the values from ``first`` (…, T) on."""
+    if _fits_numba(weights, value):
+        return _unfold(local.local_sum(_fold(weights), _fold(value), _fold(first, 1)), value.shape[:-2])
+    return (weights.unsqueeze(-2) @ rows(value, first, weights.shape[-1])).squeeze(-2)
+
+
+def rows(keys: Tensor, first: Tensor, width: int) -> Tensor:
+    """(…, T, W, D): the rows from ``first`` on, copied; a row that does not exist repeats the nearest."""
+    places = first.unsqueeze(-1) + torch.arange(width, device=keys.device)  # (…, T, W)
+    index = places.clamp(0, keys.shape[-2] - 1).flatten(-2).unsqueeze(-1)
+    gathered = keys.gather(-2, index.expand(*index.shape[:-1], keys.shape[-1]))
+    return gathered.unflatten(-2, places.shape[-2:])
+
+
+def _rowwise(form: Form, first: Tensor, width: int) -> dict[str, Any]:
+    """The rest of a form when each query has keys of its own, as if it were a batch item."""
+    if isinstance(form, AdditiveForm):
+        return {"weight": form.weight if form.weight.ndim == 1 else form.weight.unsqueeze(-2)}
+    bias = None if form.bias is None else rows(form.bias.mT, first, width).mT
+    return {"bias": bias, "shift": None if form.shift is None else form.shift.unsqueeze(-1)}
+
+
+def _additive_kind(form: AdditiveForm) -> str:
+    if _fits_numba(form.query, form.key, form.weight):
+        return "chunked" if _choice.name == "chunked" else "fused"
+    if _choice.name == "chunked":
+        return "chunked"
+    full = form.query.numel() * form.key.shape[-2] * form.query.element_size()
+    return "chunked" if full > _LARGE and not _transformed(form.query, form.key) else "plain"
+
+
+def _fits_numba(*tensors: Tensor) -> bool:
+    fits = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors)
+    if _choice.name == "fused":
+        if not fits:
+            found = ", ".join(sorted({f"{t.dtype} on {t.device.type}" for t in tensors}))
+            raise ValueError(
+                f'regard.kernels.use("fused") is for float32 on the CPU, not {found}; use "plain" or "chunked"'
+            )
+        return True
+    return fits and _choice.name == "auto" and not _transformed(*tensors)
+
+
+def _transformed(*tensors: Tensor) -> bool:
+    """Is a tensor seen through vmap or torch.func.grad, of which custom kernels know nothing?"""
+    return not torch.compiler.is_compiling() and any(
+        torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors
+    )
+
+
+def _fold(tensor: Tensor, keep: int = 2) -> Tensor:
+    """All leading dimensions as one."""
+    return tensor.reshape(-1, *tensor.shape[tensor.ndim - keep :]) if tensor.ndim != keep + 1 else tensor
+
+
+def _unfold(tensor: Tensor, leading: torch.Size) -> Tensor:
+    return tensor.reshape(*leading, *tensor.shape[1:])
+
+
+def _own(tensor: Tensor) -> Tensor:
+    if torch.compiler.is_compiling():
+        return tensor.clone()  # dead code, unless someone reads the weights
+    base = tensor._base if tensor._is_view() and tensor._base is not None else tensor
+    return tensor.clone() if base.is_leaf and base.requires_grad else tensor

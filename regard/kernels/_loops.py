@@ -1,0 +1,291 @@
+"""The loops of the fused kernels, compiled by numba for float32 arrays in C order. Imported at first use only.
+
+Each kernel takes a range of work items, first..last, writes only what belongs to them, and leaves threads, shapes and
+allocation to its caller. Forward kernels split queries. Backward kernels split the D columns, in which all gradients
+are independent, so that no two threads ever add to the same place and the result is the same on any number of them.
+The helpers live here too, since numba renews its copy on disk only when the file of the kernel itself changes.
+"""
+
+import numpy as np
+
+from regard.kernels._pool import compiled
+
+f32 = np.float32
+HALF, ONE, TWO, FOUR = f32(0.5), f32(1), f32(2), f32(4)
+
+# tanh(x) = x·P(x²)/Q(x²) to 2e-8 for 0 < x <= 9, where tanh(9) rounds to 1: the minimax fit of the relative error by
+# Lawson's iteration, i.e. least squares of (P - tanh(x)/x·Q)·x/(Q·tanh(x)) on 4000 Chebyshev points with Q of the
+# previous sweep, the weights multiplied by the error found. `fit` in tests/kernels/test_additive.py derives it again.
+P0, P1, P2, P3, P4 = map(f32, (0.999999979, 0.133810211, 3.49558276e-3, 2.06089952e-5, 1.33545448e-8))
+Q1, Q2, Q3, Q4 = map(f32, (0.467143367, 2.58769618e-2, 3.28562608e-4, 7.77650960e-7))
+SATURATED = f32(9)
+
+# In tanh(q+k) = 1 - 2/(e^2q·e^2k + 1) the exponentials cost O(T+S) and the O(T·S) rest is cheap. The product stays
+# finite while |q|, |k| <= REACH. Beyond CEILING, 2/(…+1) is lost in the rounding of 1; below it, the product of two
+# such denominators is finite and its reciprocal a normal number, so that two elements can share one division.
+REACH = f32(20)
+CEILING = f32(2.0**60)
+HEAVY = f32(2.0**60)  # sums with weights above it could overflow where torch's would not
+
+LOG2_E = f32(1 / np.log(2))
+LN2_HIGH = f32(0.693359375)  # nine bits, so that its product with an exponent is exact
+LN2_LOW = f32(np.log(2) - 0.693359375)
+C2, C3, C4, C5, C6, C7 = (f32(1 / c) for c in (2, 6, 24, 120, 720, 5040))
+
+
+@compiled
+def tanh(x):
+    """tanh to a relative 4e-7, in selects and multiplications that vectorize. NaN fails both comparisons and stays."""
+    u = x * x
+    p = (((P4 * u + P3) * u + P2) * u + P1) * u + P0
+    q = (((Q4 * u + Q3) * u + Q2) * u + Q1) * u + ONE
+    y = x * p / q
+    y = ONE if x > SATURATED else y
+    return -ONE if x < -SATURATED else y
+
+
+@compiled(reassociate=False)
+def exp_twice(x):
+    """e^2x for |x| <= REACH: 2^n·e^f with |f| <= ln(2)/2, the power set in the exponent bits."""
+    y = x + x
+    n = np.floor(y * LOG2_E + HALF)
+    f = (y - n * LN2_HIGH) - n * LN2_LOW
+    p = ((((((C7 * f + C6) * f + C5) * f + C4) * f + C3) * f + C2) * f + ONE) * f + ONE
+    return p * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(f32)
+
+
+@compiled
+def exponentials(x, out):
+    """out = e^2x of a vector."""
+    for d in range(x.shape[0]):
+        out[d] = exp_twice(x[d])
+
+
+@compiled
+def within(array, limit):
+    """Is every entry within ±limit? NaN is not."""
+    outside = 0
+    for x in array.reshape(array.size):
+        outside += not (abs(x) <= limit)
+    return outside == 0
+
+
+@compiled
+def capped(x):
+    """min(x, CEILING)."""
+    return CEILING if x > CEILING else x
+
+
+@compiled
+def additive_row(query, key, weight):
+    """weight · tanh(query + key) of three vectors."""
+    total = f32(0)
+    for d in range(query.shape[0]):
+        total += weight[d] * tanh(query[d] + key[d])
+    return total
+
+
+@compiled
+def additive_direct(first, last, query, key, weight, out):
+    """Scores first..last of the N·T·S, one tanh for each element."""
+    queries, keys = out.shape[1:]
+    for item in range(first, last):
+        n, t, s = item // (queries * keys), item // keys % queries, item % keys
+        out[n, t, s] = additive_row(query[n, t], key[n, s], weight[n % weight.shape[0]])
+
+
+@compiled
+def additive(first, last, parts, query, key, weight, out):
+    """Scores of items first..last of N·parts: of the queries of row n, the part p. By exponentials where they fit."""
+    queries, width = query.shape[1:]
+    keys = key.shape[1]
+    a = np.ones((queries // parts + 2, width), f32)  # e^2q, and a partner for an odd last query
+    b = np.empty((keys, width), f32)  # e^2k
+    for item in range(first, last):
+        n, part = item // parts, item % parts
+        start, end = queries * part // parts, queries * (part + 1) // parts
+        q, k, v, e = query[n], key[n], weight[n % weight.shape[0]], out[n]
+        if not (within(q, REACH) and within(k, REACH) and within(v, HEAVY)):
+            for t in range(start, end):
+                for s in range(keys):
+                    e[t, s] = additive_row(q[t], k[s], v)
+            continue
+        for t in range(start, end):
+            exponentials(q[t], a[t - start])
+        for s in range(keys):
+            exponentials(k[s], b[s])
+        total = f32(0)
+        for d in range(width):
+            total += v[d]
+        for t in range(start, end, 2):
+            i = t - start
+            for s in range(keys):
+                upper, lower = f32(0), f32(0)
+                for d in range(width):
+                    x = capped(a[i, d] * b[s, d] + ONE)
+                    y = capped(a[i + 1, d] * b[s, d] + ONE)
+                    r = v[d] / (x * y)
+                    upper += r * y
+                    lower += r * x
+                e[t, s] = total - TWO * upper
+                if t + 1 < end:
+                    e[t + 1, s] = total - TWO * lower
+
+
+@compiled
+def additive_backward(first, last, direct, query, key, weight, grad, grad_query, grad_key, grad_weight):
+    """Gradients of items first..last of N·parts. The columns are cut: query is (N, T, parts, D/parts), and so on.
+
+    With y = tanh(q+k): dq = v Σ_s e(1-y²), dk = v Σ_t e(1-y²), dv = Σ_ts e·y, one row of grad_weight for each n.
+    """
+    _, queries, parts, width = query.shape
+    keys = key.shape[1]
+    # Rows of different lengths, because the processor mistakes a load for one of what was just stored 4 KiB away.
+    a, sum_a = np.ones((queries + 1, width + 16), f32), np.empty((queries + 1, width + 112), f32)
+    b, sum_b = np.empty((keys, width + 16), f32), np.empty((keys, width + 112), f32)
+    row = np.empty(width, f32)  # dv is summed in two levels: T·S terms at one go would lose digits
+    for item in range(first, last):
+        n, part = item // parts, item % parts
+        v, e, sum_v = weight[n % weight.shape[0], part], grad[n], grad_weight[n, part]
+        each = direct or not (within(query[n], REACH) and within(key[n], REACH))
+        for t in range(queries):
+            load(query[n, t, part], each, a[t])
+        for s in range(keys):
+            load(key[n, s, part], each, b[s])
+        clear(sum_a), clear(sum_b), clear(sum_v)
+        for t in range(0, queries, 1 if each else 2):
+            clear(row)
+            for s in range(keys):
+                upper = e[t, s]
+                if each:
+                    for d in range(width):
+                        y = tanh(a[t, d] + b[s, d])
+                        g = upper * (ONE - y * y)
+                        row[d] += upper * y
+                        sum_a[t, d] += g
+                        sum_b[s, d] += g
+                    continue
+                lower = e[t + 1, s] if t + 1 < queries else f32(0)
+                for d in range(width):
+                    x = capped(a[t, d] * b[s, d] + ONE)
+                    y = capped(a[t + 1, d] * b[s, d] + ONE)
+                    r = TWO / (x * y)
+                    y, x = ONE - r * y, ONE - r * x  # tanh of the upper and the lower query
+                    row[d] += upper * y + lower * x
+                    y, x = upper * (ONE - y * y), lower * (ONE - x * x)
+                    sum_a[t, d] += y
+                    sum_a[t + 1, d] += x
+                    sum_b[s, d] += y + x
+            for d in range(width):
+                sum_v[d] += row[d]
+        for t in range(queries):
+            product(v, sum_a[t], grad_query[n, t, part])
+        for s in range(keys):
+            product(v, sum_b[s], grad_key[n, s, part])
+
+
+@compiled
+def load(x, raw, out):
+    """out = x or e^2x."""
+    if not raw:
+        return exponentials(x, out)
+    for d in range(x.shape[0]):
+        out[d] = x[d]
+
+
+@compiled
+def clear(array):
+    """array = 0."""
+    flat = array.reshape(array.size)
+    for i in range(array.size):
+        flat[i] = f32(0)
+
+
+@compiled
+def product(x, y, out):
+    """out = x·y elementwise."""
+    for d in range(out.shape[0]):
+        out[d] = x[d] * y[d]
+
+
+@compiled
+def inside(start, width, keys):
+    """The offsets low..high of a window that fall on existing keys. ``start`` may be any integer."""
+    start = min(max(start, -width), keys)
+    return start, max(0, -start), min(width, keys - start)
+
+
+@compiled
+def local_dot(first, last, query, key, starts, out):
+    """Windows first..last of the N·T: out[w] = query · key[start + w]."""
+    queries, width = out.shape[1:]
+    for item in range(first, last):
+        n, t = item // queries, item % queries
+        start, low, high = inside(starts[n, t], width, key.shape[1])
+        out[n, t] = f32(0)
+        for w in range(low, high):
+            total = f32(0)
+            for d in range(query.shape[2]):
+                total += query[n, t, d] * key[n, start + w, d]
+            out[n, t, w] = total
+
+
+@compiled
+def local_sum(first, last, weights, value, starts, out):
+    """Windows first..last of the N·T: out = Σ_w weights[w] value[start + w]."""
+    queries, width = weights.shape[1:]
+    for item in range(first, last):
+        n, t = item // queries, item % queries
+        start, low, high = inside(starts[n, t], width, value.shape[1])
+        out[n, t] = f32(0)
+        for w in range(low, high):
+            weight = weights[n, t, w]
+            for d in range(out.shape[2]):
+                out[n, t, d] += weight * value[n, start + w, d]
+
+
+@compiled
+def local_scatter(first, last, weights, rows, starts, out):
+    """Items first..last of N·parts, columns cut as in `additive_backward`: out[start + w] += weights[w] row."""
+    _, queries, width = weights.shape
+    _, keys, parts, columns = out.shape
+    for item in range(first, last):
+        n, part = item // parts, item % parts
+        for t in range(queries):
+            start, low, high = inside(starts[n, t], width, keys)
+            for w in range(low, high):
+                weight = weights[n, t, w]
+                for d in range(columns):
+                    out[n, start + w, part, d] += weight * rows[n, t, part, d]
+
+
+@compiled
+def local_additive(first, last, query, key, weight, starts, out):
+    """Windows first..last of the N·T: out[w] = weight · tanh(query + key[start + w])."""
+    queries, width = out.shape[1:]
+    for item in range(first, last):
+        n, t = item // queries, item % queries
+        start, low, high = inside(starts[n, t], width, key.shape[1])
+        out[n, t] = f32(0)
+        for w in range(low, high):
+            out[n, t, w] = additive_row(query[n, t], key[n, start + w], weight[n % weight.shape[0]])
+
+
+@compiled
+def local_additive_backward(first, last, query, key, weight, starts, grad, grad_query, grad_key, grad_weight):
+    """Items first..last of N·parts, columns cut as in `additive_backward`, which see. The gradients begin as zeros."""
+    queries, width = grad.shape[1:]
+    _, keys, parts, columns = key.shape
+    for item in range(first, last):
+        n, part = item // parts, item % parts
+        v = weight[n % weight.shape[0], part]
+        for t in range(queries):
+            start, low, high = inside(starts[n, t], width, keys)
+            for w in range(low, high):
+                s, e = start + w, grad[n, t, w]
+                for d in range(columns):
+                    y = tanh(query[n, t, part, d] + key[n, s, part, d])
+                    g = e * v[d] * (ONE - y * y)
+                    grad_query[n, t, part, d] += g
+                    grad_key[n, s, part, d] += g
+                    grad_weight[n, part, d] += e * y

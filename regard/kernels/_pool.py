@@ -1,0 +1,130 @@
+"""Compiled loops and the threads that run them.
+
+The loops are serial numba functions that release the GIL; the work is split over a thread pool of ours that
+follows `torch.get_num_threads()`. numba's own parallel layers are not used: they abort under concurrent calls
+and change torch's thread count.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# What LLVM may assume. Without "reassoc" it cannot vectorize a sum; with "nnan" or "ninf", NaN would be lost.
+FAST = frozenset({"nsz", "arcp", "contract", "afn", "reassoc"})
+NOTICE = "regard: compiling its CPU kernels for this machine, once…"
+PATIENCE = 1.0  # seconds of compiling before the notice
+# Waking a thread and waiting for it costs about 0.05 ms; a cheaper job stays on the caller's thread.
+INLINE = 0.2e6  # nanoseconds of one thread
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_workers = 0
+_noticed = False
+
+
+def compiled(function: Callable[..., Any] | None = None, *, reassociate: bool = True) -> Any:
+    """Compile a loop with numba when it is first run, and keep the machine code on disk.
+
+    ``reassociate=False`` keeps additions in the written order, for code whose rounding errors cancel by design.
+    """
+    if function is None:
+        return lambda function: compiled(function, reassociate=reassociate)
+    import numba
+
+    options = {"nogil": True, "error_model": "numpy", "fastmath": set(FAST if reassociate else FAST - {"reassoc"})}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither the package nor the user's cache directory can be written
+        return numba.njit(**options)(function)
+
+
+def run(kernel: Any, items: int, cost: float, *args: Any) -> None:
+    """Call ``kernel(first, last, *args)`` on ranges that cover 0..items, over ``torch.get_num_threads()`` threads.
+
+    ``cost`` estimates the whole job in nanoseconds of one thread. The calling thread takes its share of the work.
+    """
+    if items == 0:
+        return
+    if not kernel.overloads:
+        _compile(kernel, (0, items, *args))
+    parts = min(torch.get_num_threads(), items) if cost >= INLINE else 1
+    if parts == 1:
+        kernel(0, items, *args)
+        return
+    edges = [items * part // parts for part in range(parts + 1)]
+    pool = _executor(parts - 1)
+    others = [pool.submit(kernel, *edge, *args) for edge in pairwise(edges[1:])]
+    kernel(0, edges[1], *args)
+    for other in others:
+        other.result()
+
+
+def pieces(rows: int, length: int, least: int) -> int:
+    """Into how many pieces, no shorter than ``least``, each of ``rows`` rows is cut to keep all threads busy."""
+    threads = torch.get_num_threads()
+    even = rows % threads == 0 or rows >= 8 * threads
+    return 1 if even else max(1, min(threads, length // least))
+
+
+def cut(rows: int, *tensors: Tensor) -> list[Tensor]:
+    """(…, D) as (…, parts, D/parts), with as many parts as keep all threads busy on ``rows`` rows."""
+    width = tensors[0].shape[-1]
+    parts = pieces(rows, width, 64)
+    while width % parts:
+        parts -= 1
+    return [tensor.contiguous().unflatten(-1, (parts, width // parts)) for tensor in tensors]
+
+
+def arrays(*tensors: Tensor) -> list[np.ndarray]:
+    """The tensors as numpy sees them, copied where they are not in C order."""
+    return [tensor.detach().contiguous().numpy() for tensor in tensors]
+
+
+def _executor(workers: int) -> ThreadPoolExecutor:
+    """The pool. One of another size is left to those still using it; its threads end when nobody holds it."""
+    global _pool, _workers
+    with _lock:
+        if _pool is None or _workers != workers:
+            _pool, _workers = ThreadPoolExecutor(workers, thread_name_prefix="regard"), workers
+        return _pool
+
+
+def _forget() -> None:
+    """After a fork only the forking thread lives on: start without a pool, and with a lock that is free."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _compile(kernel: Any, args: tuple[Any, ...]) -> None:
+    """Compile ``kernel`` or load it from disk, with a notice if compiling takes long."""
+    from numba import typeof
+
+    timer = threading.Timer(PATIENCE, _notice, [kernel])
+    timer.daemon = True
+    timer.start()
+    try:
+        kernel.compile(tuple(typeof(arg) for arg in args))
+    except OSError:  # a full disk loses the copy on disk, not the kernel
+        if not kernel.overloads:
+            raise
+    finally:
+        timer.cancel()
+
+
+def _notice(kernel: Any) -> None:
+    global _noticed
+    if not _noticed and kernel.stats.cache_misses:  # a slow disk is no reason to speak of compiling
+        _noticed = True
+        print(NOTICE, file=sys.stderr, flush=True)

@@ -1,0 +1,44 @@
+"""The two shapes that the scores with fast twins boil down to. A score says which it is; a kernel asks only for
+that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class DotForm:
+    """scale · q·k + bias: query (…, T, D), key (…, S, D), bias (…, 1, S), and ``shift`` (…, T, 1), which is
+    constant along a row and so needed only by normalizers that are not shift-invariant."""
+
+    query: Tensor
+    key: Tensor
+    scale: float = 1.0
+    bias: Tensor | None = None
+    shift: Tensor | None = None
+
+    def scores(self) -> Tensor:
+        scores = self.query @ self.key.mT
+        if self.scale != 1.0:
+            scores = scores * self.scale
+        if self.bias is not None:
+            scores = scores + self.bias
+        return scores if self.shift is None else scores + self.shift
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveForm:
+    """v · tanh(q + k): query (…, T, D), key (…, S, D), weight (D,), or (H, D) with one v per head."""
+
+    query: Tensor
+    key: Tensor
+    weight: Tensor
+
+    def scores(self) -> Tensor:
+        hidden = torch.tanh(self.query.unsqueeze(-2) + self.key.unsqueeze(-3))  # (…, T, S, D)
+        weight = self.weight if self.weight.ndim == 1 else self.weight[:, None, :, None]
+        return hidden @ weight if self.weight.ndim == 1 else (hidden @ weight).squeeze(-1)

@@ -1,0 +1,333 @@
+"""Which keys may be attended: ``True`` = may. One polarity, one shape contract.
+
+A mask is a Boolean tensor or a :class:`Mask`. Rank decides what a tensor means, never its sizes:
+
+======================  ===========================================
+shape                   means
+======================  ===========================================
+(S,)                    the same keys for every query
+(B, S)                  per batch item, e.g. padding
+(B, T, S)               per query
+(B, H, T, S)            per head
+======================  ===========================================
+
+Missing dimensions are inserted after B. One (T, S) mask for a whole batch is written ``mask[None]``; only for an
+unbatched (T, D) query is 2-D read as (T, S). Masks combine with ``& | ~`` and become tensors only where one is needed::
+
+    regard.masks.lengths(source_lengths) & regard.masks.causal()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Shape = tuple[int, ...]
+
+
+class Mask:
+    """A rule that says which key each query may attend; a tensor only once the shapes are known."""
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        """Boolean, of the rank of the scores' ``shape`` (…, T, S) and broadcastable to it."""
+        raise NotImplementedError
+
+    def queries(self, rank: int) -> int:
+        """The number of queries that this mask is made for, for scores of ``rank`` dimensions; 1 if it fits any."""
+        return 1
+
+    def select(self, index: Tensor) -> Mask:
+        """The mask of the batch items ``index``."""
+        return self
+
+    def grow(self, shape: Shape, count: int, allowed: bool = True) -> Mask:
+        """This mask for ``count`` more keys behind the S of ``shape``, all of them ``allowed`` or not."""
+        return self
+
+    def __and__(self, other: Mask | Tensor) -> Mask:
+        return Combined(torch.logical_and, self, _operand(other))
+
+    def __or__(self, other: Mask | Tensor) -> Mask:
+        return Combined(torch.logical_or, self, _operand(other))
+
+    def __invert__(self) -> Mask:
+        return Inverted(self)
+
+    __rand__, __ror__ = __and__, __or__
+
+    @classmethod
+    def __torch_function__(cls, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        # `tensor & mask` asks torch first; this hands the operation back to the mask.
+        if func in (torch.Tensor.__and__, torch.Tensor.__or__):
+            mine, theirs = args[1], args[0]
+            return mine & theirs if func is torch.Tensor.__and__ else mine | theirs
+        raise TypeError(f"{func.__name__} does not take a regard Mask; mask.tensor((B, T, S)) makes a tensor of it")
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Mask):
+    """A Boolean tensor, read by its rank."""
+
+    allowed: Tensor
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        allowed = self.allowed if device is None else self.allowed.to(device)
+        rank = allowed.ndim
+        if not 1 <= rank <= len(shape):
+            raise ValueError(_misfit(allowed, shape))
+        if rank == 1 or len(shape) == 2:
+            fitted = allowed.reshape((1,) * (len(shape) - rank) + tuple(allowed.shape))
+        else:
+            inserted = (1,) * (len(shape) - rank)
+            fitted = allowed.reshape((allowed.shape[0], *inserted, *allowed.shape[1:]))
+        fits = all(size in (1, wanted) for size, wanted in zip(fitted.shape[:-1], shape[:-1], strict=True))
+        if not fits or fitted.shape[-1] != shape[-1]:
+            raise ValueError(_misfit(allowed, shape))
+        return fitted
+
+    def queries(self, rank: int) -> int:
+        return self.allowed.shape[-2] if self.allowed.ndim > 2 or self.allowed.ndim == rank == 2 else 1
+
+    def select(self, index: Tensor) -> Mask:
+        per_item = self.allowed.ndim > 1 and self.allowed.shape[0] != 1
+        return Dense(self.allowed.index_select(0, index)) if per_item else self
+
+    def grow(self, shape: Shape, count: int, allowed: bool = True) -> Mask:
+        more = self.allowed.new_full((*self.allowed.shape[:-1], count), allowed)
+        return Dense(torch.cat([self.allowed, more], dim=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs(Mask):
+    """A (T, S) tensor that holds for every batch item and head."""
+
+    allowed: Tensor
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        leading = (1,) * (len(shape) - 2)
+        if tuple(self.allowed.shape) != tuple(shape[-2:]):
+            raise ValueError(f"a (T, S) mask of shape {_show(self.allowed.shape)} for T={shape[-2]} and S={shape[-1]}")
+        return self.allowed.to(device).reshape(leading + tuple(self.allowed.shape))
+
+    def queries(self, rank: int) -> int:
+        return self.allowed.shape[0]
+
+    def grow(self, shape: Shape, count: int, allowed: bool = True) -> Mask:
+        more = self.allowed.new_full((self.allowed.shape[0], count), allowed)
+        return Pairs(torch.cat([self.allowed, more], dim=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths(Mask):
+    """The first ``lengths[b]`` keys of each batch item."""
+
+    lengths: Tensor
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        lengths = self.lengths if device is None else self.lengths.to(device)
+        items = 1 if len(shape) == 2 else shape[0]
+        if lengths.numel() != items and lengths.numel() != 1:
+            raise ValueError(f"{lengths.numel()} lengths for a batch of {items}")
+        if _may_look(lengths) and lengths.numel() and int(lengths.max()) > shape[-1]:
+            raise ValueError(f"a length of {int(lengths.max())} is more than the {shape[-1]} keys there are")
+        positions = torch.arange(shape[-1], device=lengths.device)
+        return positions < lengths.reshape((-1,) + (1,) * (len(shape) - 1))
+
+    def select(self, index: Tensor) -> Mask:
+        return self if self.lengths.numel() == 1 else Lengths(self.lengths.index_select(0, index))
+
+    def grow(self, shape: Shape, count: int, allowed: bool = True) -> Mask:
+        flat = self.tensor((*shape[:1], 1, shape[-1]) if len(shape) > 2 else shape)
+        return Dense(flat.reshape(-1, shape[-1]) if len(shape) > 2 else flat[0]).grow(shape, count, allowed)
+
+
+@dataclass(frozen=True, eq=False)
+class Causal(Mask):
+    """Query t may see the keys up to its own place, counted from the end."""
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        return _distance(shape, device) >= 0
+
+
+@dataclass(frozen=True, eq=False)
+class Near(Mask):
+    """Query t may see the keys at most ``radius`` from its own place."""
+
+    radius: int
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        return _distance(shape, device).abs() <= self.radius
+
+
+@dataclass(frozen=True, eq=False)
+class Combined(Mask):
+    """Two masks joined by ``&`` or ``|``."""
+
+    operation: Callable[[Tensor, Tensor], Tensor]
+    left: Mask
+    right: Mask
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        return self.operation(self.left.tensor(shape, device), self.right.tensor(shape, device))
+
+    def queries(self, rank: int) -> int:
+        return max(self.left.queries(rank), self.right.queries(rank))
+
+    def select(self, index: Tensor) -> Mask:
+        return Combined(self.operation, self.left.select(index), self.right.select(index))
+
+    def grow(self, shape: Shape, count: int, allowed: bool = True) -> Mask:
+        return Combined(self.operation, self.left.grow(shape, count, allowed), self.right.grow(shape, count, allowed))
+
+
+@dataclass(frozen=True, eq=False)
+class Inverted(Mask):
+    """The keys that a mask does not allow."""
+
+    mask: Mask
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        return ~self.mask.tensor(shape, device)
+
+    def queries(self, rank: int) -> int:
+        return self.mask.queries(rank)
+
+    def __invert__(self) -> Mask:
+        return self.mask
+
+    def select(self, index: Tensor) -> Mask:
+        return Inverted(self.mask.select(index))
+
+    def grow(self, shape: Shape, count: int, allowed: bool = True) -> Mask:
+        return Inverted(self.mask.grow(shape, count, not allowed))
+
+
+def lengths(lengths: Tensor) -> Mask:
+    """The first ``lengths[b]`` keys of item b may be attended; what follows is padding. ``lengths`` is (B,)
+    integers.
+    """
+    if not isinstance(lengths, Tensor):
+        lengths = torch.as_tensor(lengths)
+    if lengths.dtype.is_floating_point or lengths.dtype == torch.bool or lengths.is_complex():
+        raise ValueError(f"lengths are integers, not {lengths.dtype} (NaN cannot be a length): write lengths.long()")
+    if lengths.ndim > 1:
+        raise ValueError(f"lengths are one number per batch item, (B,), not {_show(lengths.shape)}")
+    if _may_look(lengths) and lengths.numel() and int(lengths.min()) < 0:
+        raise ValueError(f"a length cannot be negative: {int(lengths.min())}")
+    return Lengths(lengths)
+
+
+def causal() -> Mask:
+    """No query sees a key behind its own place. Aligned to the end: the last query sees every key, so that it is right
+    for cached decoding, where T new queries meet S ≥ T keys. (torch's ``is_causal`` is aligned to the beginning.)"""
+    return Causal()
+
+
+def window(radius: int) -> Mask:
+    """A query sees the keys at most ``radius`` from its own place, aligned to the end as in :func:`causal`."""
+    if radius < 0:
+        raise ValueError(f"the radius of a window cannot be negative: {radius}")
+    return Near(radius)
+
+
+def from_torch(
+    key_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None, *, heads: int | None = None
+) -> Mask | None:
+    """The masks of ``nn.MultiheadAttention``, where True = ignore, turned round.
+
+    Args:
+        key_padding_mask: (B, S) or (S,), Boolean or 0/−inf.
+        attn_mask: (T, S), or (B·H, T, S), which needs ``heads``. Boolean or 0/−inf; other numbers are a bias, not a
+        mask. heads: the number of heads folded into a 3-D ``attn_mask``.
+    """
+    mask: Mask | None = None
+    if key_padding_mask is not None:
+        mask = Dense(~_ignored(key_padding_mask, "key_padding_mask"))
+    if attn_mask is not None:
+        allowed = ~_ignored(attn_mask, "attn_mask")
+        if allowed.ndim == 3 and (heads is None or allowed.shape[0] % heads):
+            raise ValueError(
+                f"a 3-D attn_mask {_show(allowed.shape)} is (B·H, T, S): pass heads=H, a divisor of its size"
+            )
+        pairs = Pairs(allowed) if allowed.ndim == 2 else Dense(allowed.unflatten(0, (-1, heads)))
+        mask = pairs if mask is None else mask & pairs
+    return mask
+
+
+def as_mask(mask: Mask | Tensor | None) -> Mask | None:
+    """What users pass as ``mask=``, checked: Boolean tensors are wrapped, other tensors refused with the line that
+    helps.
+    """
+    if mask is None or isinstance(mask, Mask):
+        return mask
+    if not isinstance(mask, Tensor):
+        raise ValueError(
+            f"a mask is a Boolean tensor or a regard Mask, not {type(mask).__name__}: torch.as_tensor(mask)"
+        )
+    if mask.dtype == torch.bool:
+        return Dense(mask)
+    if mask.dtype.is_floating_point:
+        raise ValueError(
+            f"a mask is Boolean (True = may be attended), not {mask.dtype}: write `mask > 0.5` for a 0/1 mask, "
+            "`mask == 0` for an additive 0/-inf mask"
+        )
+    raise ValueError(f"a mask is Boolean (True = may be attended), not {mask.dtype}: write `mask.bool()`")
+
+
+def both(first: Mask | None, second: Mask | None) -> Mask | None:
+    """The keys that both allow; None allows all."""
+    if first is None or second is None:
+        return first if second is None else second
+    return first & second
+
+
+def _operand(other: Mask | Tensor) -> Mask:
+    mask = as_mask(other)
+    if mask is None:
+        raise ValueError("None cannot be combined with a mask; leave it out")
+    return mask
+
+
+def _distance(shape: Shape, device: torch.device | str | None) -> Tensor:
+    """How far each key lies before each query, (…, T, S), when the last query stands at the last key."""
+    queries, keys = shape[-2:]
+    places = torch.arange(keys - queries, keys, device=device)
+    distance = places[:, None] - torch.arange(keys, device=device)
+    return distance.reshape((1,) * (len(shape) - 2) + (queries, keys))
+
+
+def _ignored(mask: Tensor, name: str) -> Tensor:
+    if mask.dtype == torch.bool:
+        return mask
+    ignored = torch.isneginf(mask) if mask.dtype.is_floating_point else None
+    if ignored is None or (_may_look(mask) and not bool((ignored | (mask == 0)).all())):
+        raise ValueError(
+            f"{name} ({mask.dtype}) must be Boolean or hold only 0 and -inf; other values are a bias, not a mask"
+        )
+    return ignored
+
+
+def _may_look(tensor: Tensor) -> bool:
+    """Reading values is free on an eager CPU tensor; elsewhere it stalls a device or breaks a trace."""
+    return (
+        tensor.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and not torch._C._functorch.is_batchedtensor(tensor)
+    )
+
+
+def _misfit(mask: Tensor, shape: Shape) -> str:
+    batched = len(shape) > 2
+    expected = "(S,), (B, S), (B, T, S) or one mask dimension for each of the scores'" if batched else "(S,) or (T, S)"
+    text = f"a mask of shape {_show(mask.shape)} does not fit scores of shape {_show(shape)}; a mask is {expected}"
+    if batched and tuple(mask.shape) == tuple(shape[-2:]):
+        text += "; a (T, S) mask for a batch is written mask[None]"
+    return text
+
+
+def _show(shape: Any) -> str:
+    return "(" + ", ".join(str(int(size)) for size in shape) + ("," if len(shape) == 1 else "") + ")"

@@ -1,0 +1,178 @@
+"""What a part is: the base classes of scores, normalizers, windows, refiners and glimpses, and how parts are found.
+
+A part writes only its own formula. Masks, softmax, sums, dropout, recording and kernels are right once, elsewhere.
+
+Letters used everywhere: B batch, H heads, T queries, S keys, D query/key width, E value width. ``(…)`` stands for the
+leading dimensions that query, key and value share, usually (B,) or (B, H).
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch import Tensor, nn
+
+from regard import _lazy
+
+if TYPE_CHECKING:
+    from regard.attention import Attended, Memory
+    from regard.kernels.forms import AdditiveForm, DotForm
+
+KINDS = ("scores", "normalizers", "windows", "refiners", "glimpses")
+PROVIDED = ("state", "positions", "generator")
+"""What a part may name in ``needs`` and receives from the recipe; every other name is the caller's to pass."""
+
+
+class Part(nn.Module):
+    """One exchangeable piece of the recipe."""
+
+    equation: ClassVar[str] = ""
+    """The formula in one line of Unicode, for ``regard list``."""
+
+    paper: ClassVar[str] = ""
+    """Who wrote it down first."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Names of what ``forward`` takes by keyword beyond its contract: ``state``, ``positions``, ``generator``, or
+    tensors that the caller passes at the call, with T as their first dimension after the leading ones."""
+
+    positional: ClassVar[bool] = False
+    """Does the order of the keys matter?"""
+
+    parallel: ClassVar[bool] = True
+    """Can T queries be answered in one go? False where a query needs the weights of the one before."""
+
+    required: ClassVar[tuple[str, ...]] = ()
+    """Those of ``needs`` that the caller must pass: no default in ``forward``. Filled in by itself."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        parameters = inspect.signature(cls.forward).parameters
+        asked = [name for name in cls.needs if name not in PROVIDED]
+        cls.required = tuple(name for name in asked if parameters[name].default is inspect.Parameter.empty)
+
+    def start(self, memory: Memory) -> Any:
+        """The state before the first query; tensors with batch first."""
+        return None
+
+    def advance(self, state: Any, out: Attended) -> Any:
+        """The state after the queries that gave ``out``. What most stateful parts remember is the last weights."""
+        weights = out.weights
+        assert weights is not None
+        return weights[..., -1, :]
+
+
+class Score(Part):
+    """How well does this key fit this query? ``forward(query, project(key)) -> (…, T, S)``."""
+
+    query_dim: int | None = None
+    key_dim: int | None = None
+    same_width: ClassVar[bool] = False
+    """Must queries and keys be equally wide?"""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "forward" in vars(cls) and "form" not in vars(cls):
+            cls.form = Score.form  # type: ignore[method-assign]  # an inherited fast twin would compute the old formula
+
+    def project(self, key: Tensor) -> Tensor:
+        """What depends on the keys alone, (…, S, D) → (…, S, D'); :meth:`Attention.remember` does it once."""
+        return key
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """(…, T, D), projected (…, S, D') → (…, T, S)."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward(query, key)")
+
+    def form(self, query: Tensor, key: Tensor) -> DotForm | AdditiveForm | None:
+        """The same score in the words of the fast kernels, or None. Its ``key`` is the projected key as given."""
+        return None
+
+
+class Normalizer(Part):
+    """How do scores become weights? ``forward(scores, mask) -> weights``, both (…, T, S).
+
+    ``mask`` is None or Boolean and broadcastable; a row without an allowed key becomes zeros.
+    """
+
+    sums_to_one: ClassVar[bool] = True
+    shift_invariant: ClassVar[bool] = True
+    """Does adding a constant to a row of scores change nothing?"""
+
+    stochastic: ClassVar[bool] = False
+
+    def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} must define forward(scores, mask)")
+
+    def log_prob(self, scores: Tensor, mask: Tensor | None, weights: Tensor) -> Tensor | None:
+        """log p of the sampled ``weights``, (…, T), for normalizers that sample; else None."""
+        return None
+
+
+class Window(Part):
+    """Which keys are candidates at all? ``forward(query, lengths, state) -> (start, width)``.
+
+    ``lengths`` is the number of allowed keys, broadcastable to (…, T). ``start`` (…, T) is the left edge and may be
+    real-valued; key s is a candidate if 0 ≤ s − start ≤ width − 1. Only candidates are read, scored and summed.
+    """
+
+    positional: ClassVar[bool] = True
+
+    def forward(self, query: Tensor, lengths: Tensor, state: Any = None) -> tuple[Tensor, int]:
+        raise NotImplementedError(f"{type(self).__name__} must define forward(query, lengths, state)")
+
+    def factor(self, offset: Tensor) -> Tensor | None:
+        """What multiplies the normalized weight of a key that lies ``offset`` = s − start from the left edge."""
+        return None
+
+
+class Refiner(Part):
+    """Weights in, weights out: ``forward(weights, mask, **needs)``, both (…, T, S)."""
+
+    def forward(self, weights: Tensor, mask: Tensor | None) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} must define forward(weights, mask)")
+
+
+class Glimpse(Part):
+    """Attention by position: parameters → weights over positions → read (and, for some, write)."""
+
+    positional: ClassVar[bool] = True
+
+
+def names(kind: str) -> list[str]:
+    """The names of all parts of a kind, e.g. ``names("scores")``."""
+    if kind not in KINDS:
+        raise ValueError(f"no kind of part is called {kind!r}: {_lazy.nearest(kind, KINDS)}")
+    return _lazy.names(f"regard.{kind}")
+
+
+def find(kind: str, name: str) -> type[Part]:
+    """The class of a part by its snake_case name, e.g. ``find("scores", "scaled_dot")``."""
+    known = names(kind)
+    if name not in known:
+        raise ValueError(f"no {kind[:-1]} is called {name!r}: {_lazy.nearest(name, known)}")
+    return _lazy.load(f"regard.{kind}", name)
+
+
+def build(kind: str, part: str | Part) -> Any:
+    """A part from an instance (returned as it is) or from the name of one that needs no arguments."""
+    if isinstance(part, Part):
+        return part
+    if not isinstance(part, str):
+        given = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
+        raise ValueError(f"a {kind[:-1]} is given as an instance or a name, not as {given}")
+    cls = find(kind, part)
+    missing = arguments(cls, required=True)
+    if missing:
+        raise ValueError(
+            f"{kind[:-1]} {part!r} cannot be built from its name, it needs {', '.join(missing)}: build it once, "
+            f"regard.{kind}.{cls.__name__}({', '.join(f'{name}=…' for name in missing)}), for regard.Attention"
+        )
+    return cls()
+
+
+def arguments(cls: type[Part], *, required: bool = False) -> list[str]:
+    """The names of a part's constructor arguments (only those without a default, if ``required``)."""
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "self"]
+    return [p.name for p in named if not required or p.default is p.empty]

@@ -1,0 +1,122 @@
+"""Keys that are projected once and looked at many times."""
+
+import pytest
+import torch
+
+import regard
+from regard import masks
+from regard.scores import Additive, General
+
+B, T, S, D, E = 3, 2, 5, 4, 6
+
+
+@pytest.fixture(params=["additive", "general", "scaled_dot", "multi_head"])
+def attention(request):
+    torch.manual_seed(0)
+    return {
+        "additive": lambda: regard.Attention(Additive(D, D, 7)),
+        "general": lambda: regard.Attention(General(D, D)),
+        "scaled_dot": lambda: regard.Attention("scaled_dot"),
+        "multi_head": lambda: regard.MultiHead(D, 2, key_dim=D, value_dim=E),
+    }[request.param]()
+
+
+@pytest.fixture
+def inputs():
+    torch.manual_seed(1)
+    return torch.randn(B, T, D), torch.randn(B, S, D), torch.randn(B, S, E)
+
+
+def test_a_memory_gives_what_its_keys_give(attention, inputs):
+    query, key, value = inputs
+    mask = masks.lengths(torch.tensor([1, 5, 3]))
+    expected = attention(query, key, value, mask=mask)
+    memory = attention.remember(key, value, mask=mask)
+    assert torch.allclose(attention(query, memory).context, expected.context, atol=1e-6)
+    for t in range(T):
+        step = attention(query[:, t : t + 1], memory)
+        assert torch.allclose(step.context, expected.context[:, t : t + 1], atol=1e-5)
+
+
+def test_a_mask_at_the_call_is_anded(attention, inputs):
+    query, key, value = inputs
+    first, second = masks.lengths(torch.tensor([4, 5, 3])), torch.rand(B, T, S) > 0.3
+    memory = attention.remember(key, value, mask=first)
+    expected = attention(query, key, value, mask=first & second).context
+    assert torch.allclose(attention(query, memory, mask=second).context, expected, atol=1e-6)
+
+
+def test_select_reorders_the_batch(attention, inputs):
+    query, key, value = inputs
+    mask = masks.lengths(torch.tensor([1, 5, 3]))
+    index = torch.tensor([2, 2, 0, 1])
+    expected = attention(query, key, value, mask=mask).context[index]
+    memory = attention.remember(key, value, mask=mask).select(index)
+    assert torch.allclose(attention(query[index], memory).context, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+def test_append_equals_having_had_it_all(attention, inputs, grad, masked):
+    query, key, value = inputs
+    mask = masks.lengths(torch.tensor([1, 2, 0])) if masked else None
+    whole = None if mask is None else mask.grow((B, 1, 2), S - 2)
+    with torch.set_grad_enabled(grad):
+        expected = attention(query, key, value, mask=whole).context
+        memory = attention.remember(key[:, :2], value[:, :2], mask=mask)
+        for s in range(2, S):
+            memory = memory.append(key[:, s : s + 1], value[:, s : s + 1])
+        assert memory.length == S
+        assert torch.allclose(attention(query, memory).context, expected, atol=1e-6)
+
+
+def test_two_continuations_of_one_memory_do_not_share_rows(inputs):
+    query, key, value = inputs
+    attention = regard.Attention("scaled_dot")
+    with torch.no_grad():
+        base = attention.remember(key[:, :3], value[:, :3]).append(key[:, 3:4], value[:, 3:4])
+        one = base.append(key[:, 4:], value[:, 4:])
+        other = base.append(-key[:, 4:], -value[:, 4:])
+        assert torch.equal(one.key[:, -1:], key[:, 4:])
+        assert torch.equal(other.key[:, -1:], -key[:, 4:])
+        assert torch.equal(base.key, key[:, :4])
+
+
+def test_a_growing_cache_is_not_copied_for_each_token():
+    attention = regard.Attention("scaled_dot")
+    with torch.no_grad():
+        memory = attention.remember(torch.randn(1, 1, D))
+        places = set()
+        for _ in range(200):
+            memory = memory.append(torch.randn(1, 1, D))
+            places.add(memory.key.data_ptr())
+    assert len(places) <= 8  # the room doubles
+    assert memory.length == 201
+
+
+def test_causal_cache_equals_the_whole_sequence():
+    torch.manual_seed(0)
+    heads, x = regard.MultiHead(8, 2), torch.randn(B, S, 8)
+    with torch.no_grad():
+        whole = heads(x, mask=masks.causal()).context
+        memory = heads.remember(x[:, :1], mask=masks.causal())
+        for t in range(S):
+            memory = memory if t == 0 else memory.append(x[:, t : t + 1])
+            assert torch.allclose(heads(x[:, t : t + 1], memory).context, whole[:, t : t + 1], atol=1e-5)
+
+
+def test_values_beside_a_memory_are_refused(attention, inputs):
+    query, key, value = inputs
+    with pytest.raises(ValueError, match="value="):
+        attention(query, attention.remember(key, value), value)
+
+
+def test_values_default_to_the_keys_before_projection():
+    key = torch.randn(B, S, D)
+    memory = regard.Attention(General(D, D)).remember(key)
+    assert torch.equal(memory.value, key) and not torch.equal(memory.key, key)
+
+
+def test_a_state_nobody_asked_for_is_refused(inputs):
+    with pytest.raises(ValueError, match="no part of this attention has a state"):
+        regard.Attention("dot")(*inputs, state=torch.zeros(B))
