@@ -1,7 +1,7 @@
 """Names that load when they are first used (PEP 562), and folders that are registries.
 
-``regard.scores.ScaledDot`` lives in ``regard/scores/scaled_dot.py``: the file is the snake_case of the class. Adding a
-part is therefore adding a file; nothing else has to know. The ``.pyi`` beside each ``__init__`` tells type checkers the
+``regard.scores.ScaledDot`` lives in ``regard/scores/scaled_dot.py``: the file is named after the class. Adding a part
+is therefore adding a file; nothing else has to know. The ``.pyi`` beside each ``__init__`` tells type checkers the
 same story, is written by :func:`stub`, and a test keeps it equal to the folder.
 """
 
@@ -21,6 +21,11 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
+def _squash(name: str) -> str:
+    """What ``RNNsearch`` and ``rnnsearch``, ``MLPDot`` and ``mlp_dot`` have in common."""
+    return name.replace("_", "").lower()
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """A clause for error messages: the likeliest meant name, and all the names there are."""
     known = sorted(candidates)
@@ -30,18 +35,18 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 
 
 def names(package: str) -> list[str]:
-    """The snake_case names of the parts in a folder package, without importing them."""
-    path = importlib.import_module(package).__path__
-    return sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
+    """The names of the files of a folder package, without importing them; ``_private`` ones and folders do not count."""
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__)
+    return sorted(module.name for module in found if not module.ispkg and not module.name.startswith("_"))
 
 
 def load(package: str, name: str) -> type:
     """The class that the file ``name`` of a folder package is named after."""
     module = importlib.import_module(f"{package}.{name}")
     for value in vars(module).values():
-        if isinstance(value, type) and value.__module__ == module.__name__ and snake(value.__name__) == name:
+        if isinstance(value, type) and value.__module__ == module.__name__ and _squash(value.__name__) == _squash(name):
             return value
-    raise ImportError(f"{package}/{name}.py must define a class whose snake_case name is {name!r}")
+    raise ImportError(f"{package.replace('.', '/')}/{name}.py must define the class that it is named after")
 
 
 def folder(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -53,12 +58,12 @@ def folder(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
         known = names(package)
         if attribute in known:
             return importlib.import_module(f"{package}.{attribute}")
-        if snake(attribute) not in known:
-            classes = [load(package, name).__name__ for name in known]
-            raise AttributeError(f"{package} has no {attribute!r}: {nearest(attribute, classes)}")
-        found = load(package, snake(attribute))
-        setattr(sys.modules[package], attribute, found)
-        return found
+        for name in known:
+            if _squash(name) == _squash(attribute) and (found := load(package, name)).__name__ == attribute:
+                setattr(sys.modules[package], attribute, found)
+                return found
+        classes = [load(package, name).__name__ for name in known]
+        raise AttributeError(f"{package} has no {attribute!r}: {nearest(attribute, classes)}")
 
     def __dir__() -> list[str]:
         return sorted(load(package, name).__name__ for name in names(package))

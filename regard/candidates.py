@@ -66,10 +66,11 @@ class Nearby:
         lengths = torch.tensor(length, device=key.device) if allowed is None else allowed.sum(dim=-1)
         start, width = window(query, lengths, state)
         edge = start.detach()
-        first = (edge if not edge.is_floating_point() else edge.ceil()).long()
+        first = edge.nan_to_num().ceil().long() if edge.is_floating_point() else edge
         places = first.unsqueeze(-1) + torch.arange(width, device=key.device)  # (…, T, W)
         offset = places - start.unsqueeze(-1)
-        mask = (places >= 0) & (places < length) & (offset.detach() <= width - 1)
+        # Not `offset <= width - 1`: a window at NaN keeps its keys, so that its factor makes NaN of them.
+        mask = (places >= 0) & (places < length) & ~(offset.detach() > width - 1)
         if allowed is not None:
             leading = torch.broadcast_shapes(allowed.shape[:-1], places.shape[:-1])
             mask = mask & allowed.expand(*leading, length).gather(-1, places.clamp(0, length - 1))

@@ -11,8 +11,8 @@ ROOT = Path(regard.__file__).parent
 def stubs() -> dict[Path, str]:
     """Where each stub belongs and what it should say."""
     found = {ROOT / "__init__.pyi": _lazy.front_stub("regard", regard._HOMES, regard._ROOMS)}
-    for kind in parts.KINDS:
-        found[ROOT / kind / "__init__.pyi"] = _lazy.stub(f"regard.{kind}")
+    for folder in (*parts.KINDS, "systems"):
+        found[ROOT / folder / "__init__.pyi"] = _lazy.stub(f"regard.{folder}")
     return found
 
 

@@ -11,6 +11,7 @@ The choice is automatic. ``with regard.kernels.use("plain"):`` makes it by hand,
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -160,7 +161,8 @@ def _transformed(*tensors: Tensor) -> bool:
 
 def _fold(tensor: Tensor, keep: int = 2) -> Tensor:
     """All leading dimensions as one."""
-    return tensor.reshape(-1, *tensor.shape[tensor.ndim - keep :]) if tensor.ndim != keep + 1 else tensor
+    leading, rest = tensor.shape[: tensor.ndim - keep], tensor.shape[tensor.ndim - keep :]
+    return tensor if len(leading) == 1 else tensor.reshape(math.prod(leading), *rest)
 
 
 def _unfold(tensor: Tensor, leading: torch.Size) -> Tensor:

@@ -11,14 +11,14 @@ import numpy as np
 from regard.kernels._pool import compiled
 
 f32 = np.float32
-HALF, ONE, TWO, FOUR = f32(0.5), f32(1), f32(2), f32(4)
+ZERO, HALF, ONE, TWO = f32(0), f32(0.5), f32(1), f32(2)
 
-# tanh(x) = x·P(x²)/Q(x²) to 2e-8 for 0 < x <= 9, where tanh(9) rounds to 1: the minimax fit of the relative error by
-# Lawson's iteration, i.e. least squares of (P - tanh(x)/x·Q)·x/(Q·tanh(x)) on 4000 Chebyshev points with Q of the
-# previous sweep, the weights multiplied by the error found. `fit` in tests/kernels/test_additive.py derives it again.
-P0, P1, P2, P3, P4 = map(f32, (0.999999979, 0.133810211, 3.49558276e-3, 2.06089952e-5, 1.33545448e-8))
-Q1, Q2, Q3, Q4 = map(f32, (0.467143367, 2.58769618e-2, 3.28562608e-4, 7.77650960e-7))
-SATURATED = f32(9)
+# tanh(x) = x·P(x²)/Q(x²) to a relative 1.5e-7 for |x| <= 8, and 1 - tanh(8) = 2e-7. A minimax fit by Lawson's
+# iteration: least squares of (P - Q·tanh(x)/x) / (Q'·tanh(x)/x) over Chebyshev points of 0..8, Q' being the Q of the
+# sweep before and each point's weight growing with its error. tests/kernels/test_additive.py fits it again.
+P0, P1, P2, P3 = map(f32, (0.9999998544, 0.1292565997, 2.951020587e-3, 1.142839027e-5))
+Q1, Q2, Q3, Q4 = map(f32, (0.4625887557, 2.381554098e-2, 2.386687247e-4, 2.459200553e-7))
+SATURATED = f32(8)
 
 # In tanh(q+k) = 1 - 2/(e^2q·e^2k + 1) the exponentials cost O(T+S) and the O(T·S) rest is cheap. The product stays
 # finite while |q|, |k| <= REACH. Beyond CEILING, 2/(…+1) is lost in the rounding of 1; below it, the product of two
@@ -35,9 +35,9 @@ C2, C3, C4, C5, C6, C7 = (f32(1 / c) for c in (2, 6, 24, 120, 720, 5040))
 
 @compiled
 def tanh(x):
-    """tanh to a relative 4e-7, in selects and multiplications that vectorize. NaN fails both comparisons and stays."""
+    """tanh to a relative 5e-7, in steps that vectorize. NaN fails both comparisons and stays NaN."""
     u = x * x
-    p = (((P4 * u + P3) * u + P2) * u + P1) * u + P0
+    p = ((P3 * u + P2) * u + P1) * u + P0
     q = (((Q4 * u + Q3) * u + Q2) * u + Q1) * u + ONE
     y = x * p / q
     y = ONE if x > SATURATED else y
@@ -62,6 +62,14 @@ def exponentials(x, out):
 
 
 @compiled
+def fill(array, value):
+    """array = value."""
+    flat = array.reshape(array.size)
+    for i in range(array.size):
+        flat[i] = value
+
+
+@compiled
 def within(array, limit):
     """Is every entry within ±limit? NaN is not."""
     outside = 0
@@ -77,9 +85,25 @@ def capped(x):
 
 
 @compiled
+def load(x, raw, out):
+    """out = x or e^2x."""
+    if not raw:
+        return exponentials(x, out)
+    for d in range(x.shape[0]):
+        out[d] = x[d]
+
+
+@compiled
+def product(x, y, out):
+    """out = x·y elementwise."""
+    for d in range(out.shape[0]):
+        out[d] = x[d] * y[d]
+
+
+@compiled
 def additive_row(query, key, weight):
     """weight · tanh(query + key) of three vectors."""
-    total = f32(0)
+    total = ZERO
     for d in range(query.shape[0]):
         total += weight[d] * tanh(query[d] + key[d])
     return total
@@ -87,11 +111,12 @@ def additive_row(query, key, weight):
 
 @compiled
 def additive_direct(first, last, query, key, weight, out):
-    """Scores first..last of the N·T·S, one tanh for each element."""
+    """Scores of queries first..last of the N·T, one tanh for each element."""
     queries, keys = out.shape[1:]
     for item in range(first, last):
-        n, t, s = item // (queries * keys), item // keys % queries, item % keys
-        out[n, t, s] = additive_row(query[n, t], key[n, s], weight[n % weight.shape[0]])
+        n, t = item // queries, item % queries
+        for s in range(keys):
+            out[n, t, s] = additive_row(query[n, t], key[n, s], weight[n % weight.shape[0]])
 
 
 @compiled
@@ -99,11 +124,12 @@ def additive(first, last, parts, query, key, weight, out):
     """Scores of items first..last of N·parts: of the queries of row n, the part p. By exponentials where they fit."""
     queries, width = query.shape[1:]
     keys = key.shape[1]
-    a = np.ones((queries // parts + 2, width), f32)  # e^2q, and a partner for an odd last query
+    pairs = (queries + 1) // 2  # the unit of cutting, so that no result depends on the number of parts
+    a = np.empty((pairs // parts * 2 + 2, width), f32)  # e^2q
     b = np.empty((keys, width), f32)  # e^2k
     for item in range(first, last):
         n, part = item // parts, item % parts
-        start, end = queries * part // parts, queries * (part + 1) // parts
+        start, end = pairs * part // parts * 2, min(pairs * (part + 1) // parts * 2, queries)
         q, k, v, e = query[n], key[n], weight[n % weight.shape[0]], out[n]
         if not (within(q, REACH) and within(k, REACH) and within(v, HEAVY)):
             for t in range(start, end):
@@ -112,24 +138,26 @@ def additive(first, last, parts, query, key, weight, out):
             continue
         for t in range(start, end):
             exponentials(q[t], a[t - start])
+        if (end - start) % 2:
+            fill(a[end - start], ONE)  # a partner for an odd last query
         for s in range(keys):
             exponentials(k[s], b[s])
-        total = f32(0)
+        total = ZERO
         for d in range(width):
             total += v[d]
         for t in range(start, end, 2):
             i = t - start
             for s in range(keys):
-                upper, lower = f32(0), f32(0)
+                sum_0, sum_1 = ZERO, ZERO
                 for d in range(width):
-                    x = capped(a[i, d] * b[s, d] + ONE)
-                    y = capped(a[i + 1, d] * b[s, d] + ONE)
-                    r = v[d] / (x * y)
-                    upper += r * y
-                    lower += r * x
-                e[t, s] = total - TWO * upper
+                    x_0 = capped(a[i, d] * b[s, d] + ONE)
+                    x_1 = capped(a[i + 1, d] * b[s, d] + ONE)
+                    r = v[d] / (x_0 * x_1)
+                    sum_0 += r * x_1
+                    sum_1 += r * x_0
+                e[t, s] = total - TWO * sum_0
                 if t + 1 < end:
-                    e[t + 1, s] = total - TWO * lower
+                    e[t + 1, s] = total - TWO * sum_1
 
 
 @compiled
@@ -152,30 +180,15 @@ def additive_backward(first, last, direct, query, key, weight, grad, grad_query,
             load(query[n, t, part], each, a[t])
         for s in range(keys):
             load(key[n, s, part], each, b[s])
-        clear(sum_a), clear(sum_b), clear(sum_v)
+        fill(sum_a, ZERO)
+        fill(sum_b, ZERO)
+        fill(sum_v, ZERO)
         for t in range(0, queries, 1 if each else 2):
-            clear(row)
-            for s in range(keys):
-                upper = e[t, s]
-                if each:
-                    for d in range(width):
-                        y = tanh(a[t, d] + b[s, d])
-                        g = upper * (ONE - y * y)
-                        row[d] += upper * y
-                        sum_a[t, d] += g
-                        sum_b[s, d] += g
-                    continue
-                lower = e[t + 1, s] if t + 1 < queries else f32(0)
-                for d in range(width):
-                    x = capped(a[t, d] * b[s, d] + ONE)
-                    y = capped(a[t + 1, d] * b[s, d] + ONE)
-                    r = TWO / (x * y)
-                    y, x = ONE - r * y, ONE - r * x  # tanh of the upper and the lower query
-                    row[d] += upper * y + lower * x
-                    y, x = upper * (ONE - y * y), lower * (ONE - x * x)
-                    sum_a[t, d] += y
-                    sum_a[t + 1, d] += x
-                    sum_b[s, d] += y + x
+            fill(row, ZERO)
+            if each:
+                backward_direct(t, e, a, b, sum_a, sum_b, row)
+            else:
+                backward_pair(t, e, a, b, sum_a, sum_b, row)
             for d in range(width):
                 sum_v[d] += row[d]
         for t in range(queries):
@@ -185,27 +198,34 @@ def additive_backward(first, last, direct, query, key, weight, grad, grad_query,
 
 
 @compiled
-def load(x, raw, out):
-    """out = x or e^2x."""
-    if not raw:
-        return exponentials(x, out)
-    for d in range(x.shape[0]):
-        out[d] = x[d]
+def backward_direct(t, e, a, b, sum_a, sum_b, row):
+    """What query t adds to the sums, from a = q and b = k."""
+    for s in range(e.shape[1]):
+        e_ts = e[t, s]
+        for d in range(row.shape[0]):
+            y = tanh(a[t, d] + b[s, d])
+            g = e_ts * (ONE - y * y)
+            row[d] += e_ts * y
+            sum_a[t, d] += g
+            sum_b[s, d] += g
 
 
 @compiled
-def clear(array):
-    """array = 0."""
-    flat = array.reshape(array.size)
-    for i in range(array.size):
-        flat[i] = f32(0)
-
-
-@compiled
-def product(x, y, out):
-    """out = x·y elementwise."""
-    for d in range(out.shape[0]):
-        out[d] = x[d] * y[d]
+def backward_pair(t, e, a, b, sum_a, sum_b, row):
+    """What queries t and t+1 add to the sums, from a = e^2q and b = e^2k. The partner of an odd last query adds 0."""
+    for s in range(e.shape[1]):
+        e_0 = e[t, s]
+        e_1 = e[t + 1, s] if t + 1 < e.shape[0] else ZERO
+        for d in range(row.shape[0]):
+            x_0 = capped(a[t, d] * b[s, d] + ONE)
+            x_1 = capped(a[t + 1, d] * b[s, d] + ONE)
+            r = TWO / (x_0 * x_1)
+            y_0, y_1 = ONE - r * x_1, ONE - r * x_0
+            g_0, g_1 = e_0 * (ONE - y_0 * y_0), e_1 * (ONE - y_1 * y_1)
+            row[d] += e_0 * y_0 + e_1 * y_1
+            sum_a[t, d] += g_0
+            sum_a[t + 1, d] += g_1
+            sum_b[s, d] += g_0 + g_1
 
 
 @compiled
@@ -222,9 +242,9 @@ def local_dot(first, last, query, key, starts, out):
     for item in range(first, last):
         n, t = item // queries, item % queries
         start, low, high = inside(starts[n, t], width, key.shape[1])
-        out[n, t] = f32(0)
+        fill(out[n, t], ZERO)
         for w in range(low, high):
-            total = f32(0)
+            total = ZERO
             for d in range(query.shape[2]):
                 total += query[n, t, d] * key[n, start + w, d]
             out[n, t, w] = total
@@ -237,7 +257,7 @@ def local_sum(first, last, weights, value, starts, out):
     for item in range(first, last):
         n, t = item // queries, item % queries
         start, low, high = inside(starts[n, t], width, value.shape[1])
-        out[n, t] = f32(0)
+        fill(out[n, t], ZERO)
         for w in range(low, high):
             weight = weights[n, t, w]
             for d in range(out.shape[2]):
@@ -266,7 +286,7 @@ def local_additive(first, last, query, key, weight, starts, out):
     for item in range(first, last):
         n, t = item // queries, item % queries
         start, low, high = inside(starts[n, t], width, key.shape[1])
-        out[n, t] = f32(0)
+        fill(out[n, t], ZERO)
         for w in range(low, high):
             out[n, t, w] = additive_row(query[n, t], key[n, start + w], weight[n % weight.shape[0]])
 

@@ -39,7 +39,9 @@ def compiled(function: Callable[..., Any] | None = None, *, reassociate: bool = 
         return lambda function: compiled(function, reassociate=reassociate)
     import numba
 
-    options = {"nogil": True, "error_model": "numpy", "fastmath": set(FAST if reassociate else FAST - {"reassoc"})}
+    flags = set(FAST if reassociate else FAST - {"reassoc"})
+    # Python's error model would test each divisor for zero, and so forbid vectors.
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # neither the package nor the user's cache directory can be written
@@ -111,20 +113,20 @@ def _compile(kernel: Any, args: tuple[Any, ...]) -> None:
     """Compile ``kernel`` or load it from disk, with a notice if compiling takes long."""
     from numba import typeof
 
-    timer = threading.Timer(PATIENCE, _notice, [kernel])
-    timer.daemon = True
-    timer.start()
+    done = threading.Event()
+    threading.Thread(target=_watch, args=(kernel, done), daemon=True).start()
     try:
         kernel.compile(tuple(typeof(arg) for arg in args))
     except OSError:  # a full disk loses the copy on disk, not the kernel
         if not kernel.overloads:
             raise
     finally:
-        timer.cancel()
+        done.set()
 
 
-def _notice(kernel: Any) -> None:
+def _watch(kernel: Any, done: threading.Event) -> None:
     global _noticed
-    if not _noticed and kernel.stats.cache_misses:  # a slow disk is no reason to speak of compiling
-        _noticed = True
-        print(NOTICE, file=sys.stderr, flush=True)
+    while not done.wait(PATIENCE):
+        if kernel.stats.cache_misses and not _noticed:  # a slow disk is no reason to speak of compiling
+            _noticed = True
+            print(NOTICE, file=sys.stderr, flush=True)

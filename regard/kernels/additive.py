@@ -12,7 +12,7 @@ from regard.kernels import _pool
 from regard.kernels._once import differentiable_once, no_vmap
 
 # Nanoseconds of one thread for an element that shares the exponentials of its rows, and for one with a tanh of its own.
-SHARED, OWN = 0.08, 0.3
+SHARED, OWN = 0.1, 0.3
 # With so few queries or keys, the exponentials of the rows cost more than they save.
 FEW = 3
 
@@ -27,7 +27,7 @@ def additive_scores(query: Tensor, key: Tensor, weight: Tensor) -> Tensor:
     elements = out.numel() * query.shape[-1]
     arrays = _pool.arrays(query, key, weight, out)
     if min(t, s) <= FEW:
-        _pool.run(_loops.additive_direct, out.numel(), elements * OWN, *arrays)
+        _pool.run(_loops.additive_direct, n * t, elements * OWN, *arrays)
     else:
         parts = _pool.pieces(n, t, 8)
         _pool.run(_loops.additive, n * parts, elements * SHARED, parts, *arrays)

@@ -18,14 +18,10 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return weights.masked_fill(~mask, 0.0)
 
 
-def sink(scores: Tensor, mask: Tensor, depth: float) -> Tensor:
-    """Scores in which every forbidden key lies ``depth`` under the best allowed one, and dead rows are level.
-
-    Enough for normalizers with a threshold, whose sums would overflow on the largest negative number.
-    """
-    if scores.shape[-1] == 0:
-        return scores
-    lowest = torch.finfo(scores.dtype).min
-    best = scores.detach().masked_fill(~mask, lowest).amax(dim=-1, keepdim=True)
-    floor = torch.where(mask.any(dim=-1, keepdim=True), best - depth, torch.zeros_like(best))
-    return torch.where(mask, scores, floor)
+def below(scores: Tensor, mask: Tensor | None, depth: float) -> Tensor:
+    """Scores with the best allowed one at 0 and forbidden ones at −depth, where a normalizer with a threshold gives
+    them nothing; a row without an allowed key is level. On −inf its sums would be NaN."""
+    if mask is None:
+        return scores - scores.detach().amax(dim=-1, keepdim=True)
+    best = scores.detach().masked_fill(~mask, torch.finfo(scores.dtype).min).amax(dim=-1, keepdim=True)
+    return torch.where(mask, scores - best, -depth)
