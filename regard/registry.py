@@ -1,0 +1,209 @@
+"""Names become systems, tasks and recipes. The folders are the lists; only the command line and the server come here.
+
+A recipe is a TOML file with the sections [system], [task], [train] and [decode]: the ``name`` of a system and of a
+task, and what differs from their defaults. Its first comment says what to expect. ``Recipe.change`` takes
+``key=value`` as typed on the command line; a key that only one section knows needs no section.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args, get_type_hints
+
+from regard._lazy import load, names, nearest
+
+RECIPES = Path(__file__).parent / "recipes"
+SECTIONS = ("system", "task", "train", "decode")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A system on a task, with what differs from the defaults."""
+
+    name: str
+    about: str
+    sections: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, path: Path, name: str | None = None) -> Recipe:
+        """From a file; an error names the file, the section and the nearest right key."""
+        try:
+            text = path.read_text(encoding="utf-8")
+            sections = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: not a recipe in TOML: {error}") from None
+        first = text.splitlines()[0] if text else ""
+        recipe = cls(name or path.stem, first.lstrip("# ") if first.startswith("#") else "", sections)
+        try:
+            recipe.check()
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        return recipe
+
+    def check(self) -> None:
+        """Every section and key must be known."""
+        for section, values in self.sections.items():
+            if section not in SECTIONS or not isinstance(values, dict):
+                raise ValueError(f"no section is called [{section}]: {nearest(section, SECTIONS)}")
+        for section in ("system", "task"):
+            if "name" not in self.sections.get(section, {}):
+                raise ValueError(f"[{section}] must say which: name = …")
+        for section, values in self.sections.items():
+            fields = self.fields(section)
+            for key in values:
+                if key not in fields and not (key == "name" and section in ("system", "task")):
+                    raise ValueError(f"[{section}] has no key {key!r}: {nearest(key, fields)}")
+
+    def fields(self, section: str) -> dict[str, Any]:
+        """The keys of a section and their types."""
+        found = get_type_hints(self.config(section))
+        if section == "system" and hasattr(self.module("system"), "VARIANTS"):
+            found["variant"] = str
+        return found
+
+    def module(self, section: str) -> ModuleType:
+        """Where the system or the task lives."""
+        found = _member("systems" if section == "system" else "tasks", self.sections[section]["name"])
+        return importlib.import_module(found.__module__)
+
+    def config(self, section: str) -> type:
+        """The dataclass that a section fills."""
+        if section == "train":
+            from regard.training import TrainConfig
+
+            return TrainConfig
+        if section == "decode":
+            from regard.decode.config import DecodeConfig
+
+            return DecodeConfig
+        return self.module(section).Config
+
+    def change(self, changes: Iterable[str]) -> Recipe:
+        """The recipe with ``key=value`` or ``section.key=value`` changed."""
+        sections = {section: dict(self.sections.get(section, {})) for section in SECTIONS}
+        for change in changes:
+            key, equals, value = change.partition("=")
+            if not equals:
+                raise ValueError(f"{change!r} is not key=value, for example train.lr=0.001")
+            section, key = self._find(key.strip())
+            sections[section][key] = parse(value.strip(), self.fields(section).get(key, str), key)
+        changed = dataclasses.replace(self, sections=sections)
+        changed.check()
+        return changed
+
+    def build(self, section: str, **given: Any) -> Any:
+        """The configuration of a section; ``given`` comes from elsewhere, such as the sizes of a vocabulary."""
+        values = {key: value for key, value in self.sections.get(section, {}).items() if key != "name"}
+        variant = values.pop("variant", None)
+        if section == "system" and variant is not None:
+            variants = self.module("system").VARIANTS
+            if variant not in variants:
+                raise ValueError(
+                    f"no variant of {self.sections['system']['name']} is called {variant!r}: "
+                    f"{nearest(variant, variants)}"
+                )
+            values = {**variants[variant], **values}
+        return self.config(section)(**{**given, **values})
+
+    def toml(self) -> str:
+        """The recipe as a file."""
+        blocks = [f"# {self.about}\n"] if self.about else []
+        for section, values in self.sections.items():
+            if values:
+                lines = "".join(f"{key} = {_toml(value)}\n" for key, value in values.items())
+                blocks.append(f"[{section}]\n{lines}")
+        return "\n".join(blocks)
+
+    def _find(self, key: str) -> tuple[str, str]:
+        section, dot, rest = key.partition(".")
+        if dot:
+            if section not in SECTIONS:
+                raise ValueError(f"no section is called {section!r}: {nearest(section, SECTIONS)}")
+            return section, rest
+        homes = [section for section in SECTIONS if key in self.fields(section)]
+        if len(homes) == 1:
+            return homes[0], key
+        if not homes:
+            known = {name for section in SECTIONS for name in self.fields(section)}
+            raise ValueError(f"no section of a recipe has a key {key!r}: {nearest(key, known)}")
+        raise ValueError(f"{key!r} could be {' or '.join(f'{home}.{key}' for home in homes)}: write which")
+
+
+def systems() -> list[str]:
+    """The names of all systems."""
+    return names("regard.systems")
+
+
+def system(name: str) -> type:
+    """A system by name."""
+    return _member("systems", name)
+
+
+def task(name: str) -> type:
+    """A task by name."""
+    return _member("tasks", name)
+
+
+def recipes() -> dict[str, Path]:
+    """The recipes that come with the package."""
+    return {path.stem: path for path in sorted(RECIPES.glob("*.toml"))}
+
+
+def recipe(name: str) -> Recipe:
+    """A recipe by name, or from a file whose name ends in .toml."""
+    if name.endswith(".toml"):
+        return Recipe.read(Path(name))
+    known = recipes()
+    if name not in known:
+        raise ValueError(f"no recipe is called {name!r}: {nearest(name, known)}")
+    return Recipe.read(known[name])
+
+
+def parse(text: str, kind: Any, key: str) -> Any:
+    """What was typed, as the type that the key has."""
+    options = [option for option in (get_args(kind) or (kind,)) if option is not type(None)]
+    if text.lower() in ("none", "null") and type(None) in get_args(kind):
+        return None
+    if bool in options and text.lower() in ("true", "false", "yes", "no", "on", "off"):
+        return text.lower() in ("true", "yes", "on")
+    if int in options or float in options:
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            value = text
+        if isinstance(value, int) and not isinstance(value, bool) and (int in options or float in options):
+            return value if int in options else float(value)
+        if isinstance(value, float):
+            if float in options:
+                return value
+            if value.is_integer():
+                return int(value)
+    if str in options or Path in options:
+        return text
+    names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
+    raise ValueError(f"{key}={text}: {key} is {names}")
+
+
+def _member(folder: str, name: str) -> type:
+    known = names(f"regard.{folder}")
+    if name not in known:
+        raise ValueError(f"no {folder[:-1]} is called {name!r}: {nearest(name, known)}")
+    return load(f"regard.{folder}", name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'

@@ -1,0 +1,190 @@
+"""Stacked LSTMs with global or local attention.
+
+Luong, Pham & Manning 2015, *Effective Approaches to Attention-based Neural Machine Translation* (arXiv:1508.04025).
+
+The decoder steps first and looks afterwards, with its new top state hₜ:
+
+    aₜ(s) = softmax over s of score(hₜ, h̄ₛ)      query hₜ, key h̄ₛ, value h̄ₛ
+    cₜ = Σₛ aₜ(s) h̄ₛ,   h̃ₜ = tanh(W_c [cₜ; hₜ]),   p(yₜ) = softmax(Wₛ h̃ₜ)
+
+``score`` is dot, general, additive (the paper's "concat") or location; ``local`` is "none" (global), "m" (monotonic:
+look around t) or "p" (predictive). With input feeding the next step reads [E yₜ; h̃ₜ], so that the model knows
+where it has looked; then time steps cannot be computed in one go. ``reverse`` feeds the source backwards, as
+Sutskever et al. did; the encoder's states are put back into reading order, so that a window of local-m moves with
+the source in either case. Decoder layers start from the encoder's last states, layer by layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+import regard
+from regard import masks
+from regard.parts import Score, Window
+from regard.scores import Additive, Dot, General, Location
+from regard.systems.parts import text
+from regard.systems.parts.look import Look
+from regard.windows import LocalMonotonic, LocalPredictive
+
+SCORES = ("dot", "general", "additive", "location")
+LOCAL = ("none", "m", "p")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and choices; the defaults are the paper's best single model."""
+
+    source_vocab: int
+    target_vocab: int
+    embedding: int = 1000
+    hidden: int = 1000
+    layers: int = 4
+    attention: bool = True
+    score: str = "general"
+    local: str = "p"
+    radius: int = 10
+    normalizer: str = "softmax"
+    feed: bool = True
+    reverse: bool = True
+    dropout: float = 0.2
+    label_smoothing: float = 0.0
+    max_length: int = 100
+    """The longest source that the location score can point into."""
+
+    def __post_init__(self) -> None:
+        if self.score not in SCORES:
+            raise ValueError(f"score is one of {', '.join(SCORES)}, not {self.score!r}")
+        if self.local not in LOCAL:
+            raise ValueError(f"local is one of {', '.join(LOCAL)}, not {self.local!r}")
+
+
+class Luong(nn.Module):
+    """Encoder, decoder, look; see the module's docstring."""
+
+    looks: ClassVar[dict[str, Look]] = {
+        "attention": Look(
+            "decoder state hₜ", "encoder states h̄ₛ", "encoder states h̄ₛ", "dot, general, additive, location"
+        ),
+    }
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        hidden, layers = config.hidden, config.layers
+        between = config.dropout if layers > 1 else 0.0
+        self.source = nn.Embedding(config.source_vocab, config.embedding, padding_idx=text.PAD)
+        self.target = nn.Embedding(config.target_vocab, config.embedding, padding_idx=text.PAD)
+        self.encoder = nn.LSTM(config.embedding, hidden, layers, dropout=between, batch_first=True)
+        fed = hidden if self.feeds else 0
+        self.decoder = nn.LSTM(config.embedding + fed, hidden, layers, dropout=between, batch_first=True)
+        if config.attention:
+            self.attention = regard.Attention(_score(config), config.normalizer, window=_window(config))
+            self.combine = nn.Linear(2 * hidden, hidden, bias=False)
+        self.output = nn.Linear(hidden, config.target_vocab)
+        self.dropout = nn.Dropout(config.dropout)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -0.1, 0.1)
+
+    @property
+    def feeds(self) -> bool:
+        """Does each step read what the one before saw?"""
+        return self.config.feed and self.config.attention
+
+    def forward(self, batch: text.Batch) -> dict[str, Tensor]:
+        """The loss of a batch of pairs, the right words fed back."""
+        memory, state = self._encode(batch)
+        words = self.dropout(self.target(text.inputs(batch)))
+        if not self.feeds:
+            hidden, _ = self._look(self.decoder(words, state)[0], memory, None)
+            return text.loss(hidden, self.output, batch, self.config.label_smoothing)
+        looks, seen, each = self._first_look(memory), words.new_zeros(words.shape[0], self.config.hidden), []
+        for word in words.unbind(1):
+            seen, state, out = self._advance(word, seen, state, memory, looks)
+            looks = out and out.state
+            each.append(seen)
+        return text.loss(torch.stack(each, 1), self.output, batch, self.config.label_smoothing)
+
+    def start(self, batch: text.Batch) -> dict[str, Any]:
+        """The encoder's states, remembered, and its last ones."""
+        memory, (hidden, cell) = self._encode(batch)
+        return {
+            "memory": memory,
+            "hidden": hidden.transpose(0, 1),  # (B, layers, hidden): batch first
+            "cell": cell.transpose(0, 1),
+            "seen": hidden.new_zeros(hidden.shape[1:]),
+            "looks": self._first_look(memory),
+            "alignment": hidden.new_zeros(batch["source"].shape) if self.config.attention else None,
+        }
+
+    def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+        """Logits (B, V) of the token after ``token`` (B,)."""
+        held = tuple(state[name].transpose(0, 1).contiguous() for name in ("hidden", "cell"))
+        seen, held, out = self._advance(self.target(token), state["seen"], held, state["memory"], state["looks"])
+        new = {
+            "memory": state["memory"],
+            "hidden": held[0].transpose(0, 1),
+            "cell": held[1].transpose(0, 1),
+            "seen": seen,
+            "looks": out and out.state,
+            "alignment": out and out.weights[:, 0],
+        }
+        return self.output(seen), new
+
+    def alignment(self, state: dict[str, Any]) -> Tensor | None:
+        """(B, S): where the last step looked."""
+        return state["alignment"]
+
+    def _encode(self, batch: text.Batch) -> tuple[regard.Memory | None, tuple[Tensor, Tensor]]:
+        lengths = batch["source_lengths"]
+        words = self.dropout(self.source(batch["source"]))
+        words = text.flip(words, lengths) if self.config.reverse else words
+        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        outputs, last = self.encoder(packed)
+        states, _ = pad_packed_sequence(outputs, batch_first=True, total_length=words.shape[1])
+        if not self.config.attention:
+            return None, last
+        states = text.flip(states, lengths) if self.config.reverse else states
+        return self.attention.remember(states, mask=masks.lengths(lengths)), last
+
+    def _first_look(self, memory: regard.Memory | None) -> Any:
+        return None if memory is None else self.attention.start(memory)
+
+    def _advance(
+        self, word: Tensor, seen: Tensor, state: tuple[Tensor, ...], memory: regard.Memory | None, looks: Any
+    ) -> tuple[Tensor, tuple[Tensor, ...], regard.Attended | None]:
+        """One step: h̃ₜ (B, hidden), the LSTM's state, and what was looked at."""
+        read = torch.cat([word, seen], -1) if self.feeds else word
+        top, state = self.decoder(read[:, None], state)
+        hidden, out = self._look(top, memory, looks)
+        return hidden[:, 0], state, out
+
+    def _look(self, states: Tensor, memory: regard.Memory | None, looks: Any) -> tuple[Tensor, regard.Attended | None]:
+        """h̃ (B, T, hidden) of decoder states (B, T, hidden); the states themselves where there is nothing to look
+        at.
+        """
+        if memory is None:
+            return self.dropout(states), None
+        out = self.attention(states, memory, state=looks)
+        return self.dropout(torch.tanh(self.combine(torch.cat([out.context, states], -1)))), out
+
+
+def _score(config: Config) -> Score:
+    hidden = config.hidden
+    built: dict[str, Any] = {
+        "dot": Dot,
+        "general": lambda: General(hidden, hidden),
+        "additive": lambda: Additive(hidden, hidden, hidden),
+        "location": lambda: Location(hidden, config.max_length),
+    }
+    return built[config.score]()
+
+
+def _window(config: Config) -> Window | None:
+    if config.local == "m":
+        return LocalMonotonic(config.radius)
+    return LocalPredictive(config.hidden, config.radius) if config.local == "p" else None

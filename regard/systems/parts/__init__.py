@@ -1,0 +1,1 @@
+"""Bricks that three systems or more share."""
