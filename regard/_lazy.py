@@ -35,7 +35,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 
 
 def names(package: str) -> list[str]:
-    """The names of the files of a folder package, without importing them; ``_private`` ones and folders do not count."""
+    """The names of the files of a folder package, without importing them; neither ``_private`` ones nor folders."""
     found = pkgutil.iter_modules(importlib.import_module(package).__path__)
     return sorted(module.name for module in found if not module.ispkg and not module.name.startswith("_"))
 

@@ -297,7 +297,7 @@ def attend(
     if recipe.stateful():
         raise ValueError(f"{type(recipe.score).__name__} carries a state from query to query: use regard.Attention")
     memory = _remember(recipe.score, key, value, mask)
-    return _answer(recipe, query, memory, None, dropout=dropout, want=weights, generator=generator)
+    return answer(recipe, query, memory, None, dropout=dropout, want=weights, generator=generator)
 
 
 class Attention(nn.Module):
@@ -373,10 +373,10 @@ class Attention(nn.Module):
         else:
             memory = self.remember(key, value, mask=mask)
         dropout = self.dropout if self.training else 0.0
-        return _answer(self.recipe, query, memory, state, dropout, weights, generator, extras)
+        return answer(self.recipe, query, memory, state, dropout, weights, generator, extras)
 
 
-def _answer(
+def answer(
     recipe: Recipe,
     query: Tensor,
     memory: Memory,

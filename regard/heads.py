@@ -215,10 +215,10 @@ class _Unbatched(Mask):
 def _joined(out: Attended, context: Tensor, single: bool) -> Attended:
     """The heads' record with the joined context, without computing what nobody has read."""
     held = vars(out)
-    weights, scores = held["_weights"], held["_scores"]
+    weights, scores, log_prob = held["_weights"], held["_scores"], out.log_prob
     if single:
-        context, weights, scores = context[0], _first(weights), _first(scores)
-    return Attended(context, weights, scores, out.state, out.log_prob)
+        context, weights, scores, log_prob = context[0], _first(weights), _first(scores), _first(log_prob)
+    return Attended(context, weights, scores, out.state, log_prob)
 
 
 def _first(held: Any) -> Any:

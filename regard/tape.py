@@ -38,7 +38,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from regard._lazy import nearest, snake
-from regard.attention import Attended, Memory, Recipe, Want, _answer, witness
+from regard.attention import Attended, Memory, Recipe, Want, answer, witness
 from regard.heads import MultiHead, PerHead
 from regard.normalizers._masked import masked_softmax
 
@@ -324,12 +324,12 @@ class _Recorder(TorchFunctionMode):
         generator: torch.Generator | None,
         extras: dict[str, Tensor] | None = None,
     ) -> Attended:
-        """Answer as :func:`regard.attention._answer` does, and keep the weights, also where the caller wants none."""
+        """Answer as :func:`regard.attention.answer` does, and keep the weights, also where the caller wants none."""
         watched = bool(self.running) and self._mine()
         asked = "lazy" if watched and want is False else want
         witness.see, self.within = self.outer, self.within + 1
         try:
-            out = _answer(recipe, query, memory, state, dropout, asked, generator, extras)
+            out = answer(recipe, query, memory, state, dropout, asked, generator, extras)
         finally:
             witness.see, self.within = self.see, self.within - 1
         if watched:
