@@ -190,6 +190,7 @@ class PerHead(Score):
         first = forms[0]
         if first is None:
             return None
+        # The scores that are built by name take the projected keys as they are: no need to stack a cache at each step.
         stacked = {"query": torch.stack([form.query for form in forms], dim=-3), "key": key}
         if isinstance(first, AdditiveForm):
             return replace(first, **stacked, weight=torch.stack([form.weight for form in forms]))

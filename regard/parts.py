@@ -85,7 +85,7 @@ class Score(Part):
         raise NotImplementedError(f"{type(self).__name__} must define forward(query, key)")
 
     def form(self, query: Tensor, key: Tensor) -> DotForm | AdditiveForm | None:
-        """The same score in the words of the fast kernels, or None. Its ``key`` is the projected key as given."""
+        """The same score in the words of the fast kernels, or None where the plain formula is to be used."""
         return None
 
 

@@ -41,11 +41,10 @@ class Hard(Normalizer):
         weights = one_hot(choice, scores.shape[-1]).to(scores.dtype)
         if mask is not None:
             weights = weights.masked_fill(~mask, 0.0)
-        # A chosen NaN stays one: an argmax would quietly make a clean one-hot of it.
-        weights = weights + (probabilities * 0.0).detach()
         if self.mode == "straight_through":
-            weights = weights + (probabilities - probabilities.detach())
-        return weights
+            return weights + (probabilities - probabilities.detach())
+        # Adding nothing keeps NaN, of which an argmax would quietly make a clean one-hot, and a gradient that is zero.
+        return weights + probabilities * 0.0
 
     def log_prob(self, scores: Tensor, mask: Tensor | None, weights: Tensor) -> Tensor:
         filled = scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)

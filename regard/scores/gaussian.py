@@ -10,8 +10,9 @@ from regard.parts import Score
 class Gaussian(Score):
     """e = −‖q − k‖² / (2 width²); with a softmax this is Nadaraya-Watson kernel regression.
 
-    Expanded, ‖q − k‖² = ‖q‖² + ‖k‖² − 2 q·k: a dot product with a bias for each key. Shapes: (…, T, D), (…, S, D) →
-    (…, T, S).
+    For many queries the kernels take it as a dot product with a bias for each key: ‖q − k‖² = ‖q‖² + ‖k‖² − 2 q·k.
+    That cancels far from the origin (places on a map, times), so both are first moved by the mean of the keys.
+    Shapes: (…, T, D), (…, S, D) → (…, T, S).
     """
 
     equation = "−‖q − k‖² / (2 width²)"
@@ -25,10 +26,15 @@ class Gaussian(Score):
         self.width = nn.Parameter(torch.tensor(float(width))) if learn_width else float(width)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        return self.form(query, key).scores()
+        squared = (query.unsqueeze(-2) - key.unsqueeze(-3)).square().sum(-1)  # (…, T, S)
+        return squared * (-0.5 * self.width**-2)
 
-    def form(self, query: Tensor, key: Tensor) -> DotForm:
+    def form(self, query: Tensor, key: Tensor) -> DotForm | None:
+        if query.shape[-2] <= 1 or key.shape[-2] == 0:
+            return None  # for one query the plain difference is as fast
         precision = self.width**-2
+        middle = key.detach().nan_to_num().mean(dim=-2, keepdim=True)  # what is forbidden may be anything
+        query, key = query - middle, key - middle
         bias = key.square().sum(-1).unsqueeze(-2) * (-0.5 * precision)  # (…, 1, S)
         shift = query.square().sum(-1, keepdim=True) * (-0.5 * precision)  # (…, T, 1)
         if isinstance(precision, float):
