@@ -26,11 +26,6 @@ demo: .venv/.ready-demo ## attention in one picture, and the table of mechanisms
 	@echo
 	@echo "$$ $(bin)/regard list"
 	@$(bin)/regard list
-	@echo
-	@echo "Try next:"
-	@echo "  $(bin)/regard list scores"
-	@echo "  $(bin)/regard bench attention"
-	@echo "  $(bin)/regard --help"
 
 test: lint ## ruff, mypy, import-linter and the tests
 	@$(bin)/python -m pytest -n $(JOBS) $(ARGS)
