@@ -41,9 +41,12 @@ class ShiftSharpen(Refiner):
         gate = gate.unsqueeze(-1)
         gated = gate * weights + (1 - gate) * state.unsqueeze(-2)
         rotated = _rotate(gated, shift, mask)
-        # w^γ / Σ w^γ as a softmax of γ log w, which neither overflows nor divides by zero.
-        tiny = max(1e-16, torch.finfo(rotated.dtype).tiny)
-        return masked_softmax(sharpen.unsqueeze(-1) * rotated.clamp_min(tiny).log(), mask)
+        if rotated.shape[-1] == 0:
+            return rotated
+        # w^γ / Σ w^γ as a softmax of γ log w, which neither overflows nor divides by zero; it is free of scale.
+        least = torch.finfo(rotated.dtype).tiny
+        relative = rotated / rotated.detach().amax(dim=-1, keepdim=True).clamp_min(least)
+        return masked_softmax(sharpen.unsqueeze(-1) * relative.clamp_min(max(1e-16, least)).log(), mask)
 
 
 def _rotate(weights: Tensor, shift: Tensor, mask: Tensor | None) -> Tensor:
