@@ -110,16 +110,6 @@ def additive_row(query, key, weight):
 
 
 @compiled
-def additive_direct(first, last, query, key, weight, out):
-    """Scores of queries first..last of the N·T, one tanh for each element."""
-    queries, keys = out.shape[1:]
-    for item in range(first, last):
-        n, t = item // queries, item % queries
-        for s in range(keys):
-            out[n, t, s] = additive_row(query[n, t], key[n, s], weight[n % weight.shape[0]])
-
-
-@compiled
 def additive(first, last, parts, query, key, weight, out):
     """Scores of items first..last of N·parts: of the queries of row n, the part p. By exponentials where they fit."""
     queries, width = query.shape[1:]
@@ -161,7 +151,7 @@ def additive(first, last, parts, query, key, weight, out):
 
 
 @compiled
-def additive_backward(first, last, direct, query, key, weight, grad, grad_query, grad_key, grad_weight):
+def additive_backward(first, last, query, key, weight, grad, grad_query, grad_key, grad_weight):
     """Gradients of items first..last of N·parts. The columns are cut: query is (N, T, parts, D/parts), and so on.
 
     With y = tanh(q+k): dq = v Σ_s e(1-y²), dk = v Σ_t e(1-y²), dv = Σ_ts e·y, one row of grad_weight for each n.
@@ -175,7 +165,7 @@ def additive_backward(first, last, direct, query, key, weight, grad, grad_query,
     for item in range(first, last):
         n, part = item // parts, item % parts
         v, e, sum_v = weight[n % weight.shape[0], part], grad[n], grad_weight[n, part]
-        each = direct or not (within(query[n], REACH) and within(key[n], REACH))
+        each = not (within(query[n], REACH) and within(key[n], REACH))
         for t in range(queries):
             load(query[n, t, part], each, a[t])
         for s in range(keys):
@@ -271,6 +261,8 @@ def local_scatter(first, last, weights, rows, starts, out):
     _, keys, parts, columns = out.shape
     for item in range(first, last):
         n, part = item // parts, item % parts
+        for s in range(keys):
+            fill(out[n, s, part], ZERO)
         for t in range(queries):
             start, low, high = inside(starts[n, t], width, keys)
             for w in range(low, high):
@@ -293,13 +285,17 @@ def local_additive(first, last, query, key, weight, starts, out):
 
 @compiled
 def local_additive_backward(first, last, query, key, weight, starts, grad, grad_query, grad_key, grad_weight):
-    """Items first..last of N·parts, columns cut as in `additive_backward`, which see. The gradients begin as zeros."""
+    """Items first..last of N·parts, columns cut as in `additive_backward`, which see."""
     queries, width = grad.shape[1:]
     _, keys, parts, columns = key.shape
     for item in range(first, last):
         n, part = item // parts, item % parts
         v = weight[n % weight.shape[0], part]
+        fill(grad_weight[n, part], ZERO)
+        for s in range(keys):
+            fill(grad_key[n, s, part], ZERO)
         for t in range(queries):
+            fill(grad_query[n, t, part], ZERO)
             start, low, high = inside(starts[n, t], width, keys)
             for w in range(low, high):
                 s, e = start + w, grad[n, t, w]

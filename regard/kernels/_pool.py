@@ -2,7 +2,8 @@
 
 The loops are serial numba functions that release the GIL; the work is split over a thread pool of ours that
 follows `torch.get_num_threads()`. numba's own parallel layers are not used: they abort under concurrent calls
-and change torch's thread count.
+and change torch's thread count. Nor do the operators clear or sum large tensors with torch: where the cores are
+busy, its threads wait tens of milliseconds for each other.
 """
 
 import os
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 # What LLVM may assume. Without "reassoc" it cannot vectorize a sum; with "nnan" or "ninf", NaN would be lost.
+# numba's copies on disk do not notice a change here: touch _loops.py after one.
 FAST = frozenset({"nsz", "arcp", "contract", "afn", "reassoc"})
 NOTICE = "regard: compiling its CPU kernels for this machine, once…"
 PATIENCE = 1.0  # seconds of compiling before the notice

@@ -5,6 +5,7 @@ number of heads. The backward pass computes the tanh again, so that beyond input
 memory for (T+S)·D numbers only.
 """
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,12 +25,14 @@ def additive_scores(query: Tensor, key: Tensor, weight: Tensor) -> Tensor:
 
     out = _empty_scores(query, key, weight)
     n, t, s = out.shape
-    elements = out.numel() * query.shape[-1]
-    arrays = _pool.arrays(query, key, weight, out)
+    elements = out.numel() * query.shape[2]
     if min(t, s) <= FEW:
-        _pool.run(_loops.additive_direct, n * t, elements * OWN, *arrays)
+        windows = query.new_zeros(n, t, dtype=torch.int64)  # that begin at key 0 and hold all
+        arrays = _pool.arrays(query, key, weight, windows, out)
+        _pool.run(_loops.local_additive, n * t, elements * OWN, *arrays)
     else:
         parts = _pool.pieces(n, t, 8)
+        arrays = _pool.arrays(query, key, weight, out)
         _pool.run(_loops.additive, n * parts, elements * SHARED, parts, *arrays)
     return out
 
@@ -41,11 +44,17 @@ def additive_scores_backward(grad: Tensor, query: Tensor, key: Tensor, weight: T
 
     n, t, d = query.shape
     grads = query.new_empty(query.shape), key.new_empty(key.shape), query.new_empty(n, d)
-    direct = min(t, key.shape[1]) <= FEW
-    cost = 2 * grad.numel() * d * (OWN if direct else SHARED)
+    elements = grad.numel() * d
     q, k, v, *out = _pool.arrays(*_pool.cut(n, query, key, weight, *grads))
-    _pool.run(_loops.additive_backward, n * q.shape[2], cost, direct, q, k, v, *_pool.arrays(grad), *out)
-    return grads[0], grads[1], grads[2].unflatten(0, (-1, weight.shape[0])).sum(0)
+    items = n * q.shape[2]
+    if min(t, key.shape[1]) <= FEW:
+        windows = query.new_zeros(n, t, dtype=torch.int64)
+        arrays = (q, k, v, *_pool.arrays(windows, grad), *out)
+        _pool.run(_loops.local_additive_backward, items, 2 * elements * OWN, *arrays)
+    else:
+        arrays = (q, k, v, *_pool.arrays(grad), *out)
+        _pool.run(_loops.additive_backward, items, 2 * elements * SHARED, *arrays)
+    return grads[0], grads[1], sum_groups(grads[2], weight.shape[0])
 
 
 @additive_scores.register_fake
@@ -57,6 +66,15 @@ def _empty_scores(query: Tensor, key: Tensor, weight: Tensor) -> Tensor:
 @additive_scores_backward.register_fake
 def _empty_gradients(grad: Tensor, query: Tensor, key: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return query.new_empty(query.shape), key.new_empty(key.shape), weight.new_empty(weight.shape)
+
+
+def sum_groups(rows: Tensor, groups: int) -> Tensor:
+    """(N, D) → (G, D): the sum of the rows that share a weight.
+
+    In numpy, since torch would wake all its threads for this little and, on a busy machine, wait for them.
+    """
+    total = rows.numpy().reshape(-1, groups, rows.shape[1]) if rows.numel() else np.zeros((1, groups, rows.shape[1]))
+    return torch.from_numpy(total.sum(0, dtype=np.float64).astype(np.float32))
 
 
 def check(query: Tensor, key: Tensor, weight: Tensor) -> None:

@@ -45,7 +45,7 @@ def local_scatter(weights: Tensor, rows: Tensor, first: Tensor, keys: int) -> Te
 
     check_windows(weights, rows, first, same_rows=True)
     n, _, e = rows.shape
-    out = rows.new_zeros(n, keys, e)
+    out = rows.new_empty(n, keys, e)
     cost = weights.numel() * e * MULTIPLY
     cut_rows, cut_out = _pool.cut(n, rows, out)
     arrays = _pool.arrays(weights, cut_rows, first, cut_out)
@@ -72,12 +72,12 @@ def local_additive_backward(
     from regard.kernels import _loops
 
     n, _, d = query.shape
-    grads = query.new_zeros(query.shape), key.new_zeros(key.shape), query.new_zeros(n, d)
+    grads = query.new_empty(query.shape), key.new_empty(key.shape), query.new_empty(n, d)
     cost = 2 * grad.numel() * d * additive.OWN
     q, k, v, *out = _pool.arrays(*_pool.cut(n, query, key, weight, *grads))
     arrays = (q, k, v, *_pool.arrays(first, grad), *out)
     _pool.run(_loops.local_additive_backward, n * q.shape[2], cost, *arrays)
-    return grads[0], grads[1], grads[2].unflatten(0, (-1, weight.shape[0])).sum(0)
+    return grads[0], grads[1], additive.sum_groups(grads[2], weight.shape[0])
 
 
 @local_dot.register_fake
