@@ -119,7 +119,7 @@ def test_random_draws_are_made_once(inputs):
 def test_it_is_a_record(inputs):
     out = regard.attend(*inputs)
     with pytest.raises(TypeError, match=r"out\.context and out\.weights"):
-        context, weights = out
+        _context, _weights = out
     with pytest.raises(TypeError, match=r"out\.context"):
         out[0]
     with pytest.raises(AttributeError, match=r"out\.context\.mean"):

@@ -71,7 +71,7 @@ def test_append_equals_having_had_it_all(attention, inputs, grad, masked):
 
 
 def test_two_continuations_of_one_memory_do_not_share_rows(inputs):
-    query, key, value = inputs
+    _, key, value = inputs
     attention = regard.Attention("scaled_dot")
     with torch.no_grad():
         base = attention.remember(key[:, :3], value[:, :3]).append(key[:, 3:4], value[:, 3:4])

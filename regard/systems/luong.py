@@ -131,7 +131,7 @@ class Luong(nn.Module):
             "cell": held[1].transpose(0, 1),
             "seen": seen,
             "looks": out and out.state,
-            "alignment": out and out.weights[:, 0],
+            "alignment": None if out is None or out.weights is None else out.weights[:, 0],
         }
         return self.output(seen), new
 
@@ -139,7 +139,7 @@ class Luong(nn.Module):
         """(B, S): where the last step looked."""
         return state["alignment"]
 
-    def _encode(self, batch: text.Batch) -> tuple[regard.Memory | None, tuple[Tensor, Tensor]]:
+    def _encode(self, batch: text.Batch) -> tuple[regard.Memory | None, tuple[Tensor, ...]]:
         lengths = batch["source_lengths"]
         words = self.dropout(self.source(batch["source"]))
         words = text.flip(words, lengths) if self.config.reverse else words

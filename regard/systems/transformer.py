@@ -174,7 +174,8 @@ class Layer(nn.Module):
 
     def __init__(self, config: Config, cross: bool):
         super().__init__()
-        choices = {"score": config.score, "normalizer": config.normalizer, "dropout": config.attention_dropout}
+        choices: dict[str, Any] = {"score": config.score, "normalizer": config.normalizer}
+        choices["dropout"] = config.attention_dropout
         self.own = regard.MultiHead(config.dim, config.heads, **choices)
         self.around_own = Residual(config)
         if cross:
@@ -232,7 +233,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.layers = nn.ModuleList(Layer(config, cross=True) for _ in range(config.decoder_layers))
+        self.layers: Any = nn.ModuleList(Layer(config, cross=True) for _ in range(config.decoder_layers))
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 
     def forward(self, x: Tensor, encoded: Tensor, mask: masks.Mask) -> Tensor:

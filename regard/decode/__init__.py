@@ -1,0 +1,29 @@
+"""From a model that predicts one token at a time to whole sequences.
+
+A model is anything with ``start(batch) -> state``, ``step(token (B,), state) -> (logits (B, V), state)`` and, if it can
+say where it looked, ``alignment(state) -> (B, S) | None``. Nothing here asks what it decodes::
+
+    best = decode.beam(model, batch, size=5, max_length=80)[0][0]      # first sentence, best hypothesis
+    best.tokens, best.score, best.alignment
+
+:func:`greedy`, :func:`beam` and :func:`sample` all return a list per sentence of :class:`Hypothesis`, so that one can
+stand where another stood. An :class:`Ensemble` is a model too.
+"""
+
+from regard.decode.ensemble import Ensemble
+from regard.decode.search import beam, greedy, sample
+from regard.decode.states import Model, select
+from regard.decode.tree import Hypothesis
+from regard.decode.words import pharaoh, replace_unknown
+
+__all__ = [
+    "greedy",
+    "beam",
+    "sample",
+    "Hypothesis",
+    "Ensemble",
+    "Model",
+    "select",
+    "replace_unknown",
+    "pharaoh",
+]

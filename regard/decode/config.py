@@ -1,0 +1,62 @@
+"""The ``[decode]`` section of a recipe: how predictions are searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard._lazy import nearest
+from regard.decode.search import beam, greedy, sample
+from regard.decode.states import Model
+from regard.decode.tree import Hypothesis
+
+METHODS = ("beam", "greedy", "sample")
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """How to decode."""
+
+    method: str = "beam"
+    size: int = 5
+    """Hypotheses of a beam."""
+    length_penalty: float = 0.6
+    """α of ((5 + length) / 6)^α; 0 is none."""
+    extra: int = 50
+    """A prediction may be this many tokens longer than …"""
+    ratio: float = 1.0
+    """… this many times its source."""
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"no way of decoding is called {self.method!r}: {nearest(self.method, METHODS)}")
+        if self.size < 1:
+            raise ValueError(f"a beam has at least one hypothesis: size={self.size}")
+
+
+def decode(
+    model: Model,
+    batch: Mapping[str, Tensor],
+    config: DecodeConfig,
+    *,
+    nbest: int = 1,
+    alignments: bool = True,
+    generator: torch.Generator | None = None,
+) -> list[list[Hypothesis]]:
+    """Predictions for a batch with ``source_lengths``: for each item at most ``nbest`` hypotheses, best first."""
+    longest = (batch["source_lengths"] * config.ratio).long() + config.extra
+    options: dict[str, Any] = {"max_length": longest, "alignments": alignments}
+    if config.method == "greedy":
+        return greedy(model, batch, **options)
+    if config.method == "sample":
+        drawn: dict[str, Any] = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
+        return sample(model, batch, samples=nbest, generator=generator, **drawn, **options)
+    size = max(config.size, nbest)
+    return beam(model, batch, size=size, length_penalty=config.length_penalty, nbest=nbest, **options)

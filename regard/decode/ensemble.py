@@ -1,0 +1,63 @@
+"""Several models that decide together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Ensemble(nn.Module):
+    """A model whose probabilities are the mean of its members': log Σ_m w_m p_m(y), computed in log space.
+
+    Members may be different systems as long as they read the same batch and share the target vocabulary. The state is
+    the tuple of theirs, the alignment the mean of those that have one.
+
+    Args:
+        models: the members.
+        weights: how much each counts, in any unit; equally, if None.
+    """
+
+    def __init__(self, models: Iterable[nn.Module], weights: Sequence[float] | None = None):
+        super().__init__()
+        self.models: Any = nn.ModuleList(models)
+        if not len(self.models):
+            raise ValueError("an ensemble has at least one model")
+        weights = [1.0] * len(self.models) if weights is None else [float(weight) for weight in weights]
+        if len(weights) != len(self.models):
+            raise ValueError(f"{len(weights)} weights for an ensemble of {len(self.models)}")
+        if not all(math.isfinite(weight) and weight > 0 for weight in weights):
+            raise ValueError(f"the weights of an ensemble are positive numbers, not {weights}")
+        self.weights = [weight / sum(weights) for weight in weights]
+        self.training = any(model.training for model in self.models)
+
+    def start(self, batch: Any) -> tuple[Any, ...]:
+        """The states of all members."""
+        return tuple(model.start(batch) for model in self.models)
+
+    def step(self, token: Tensor, state: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+        """Log-probabilities (B, V) and the next states."""
+        logits, states = zip(*(model.step(token, held) for model, held in zip(self.models, state)), strict=True)
+        if len({each.shape[-1] for each in logits}) > 1:
+            sizes = ", ".join(f"{type(m).__name__} {each.shape[-1]}" for m, each in zip(self.models, logits))
+            raise ValueError(f"the members of an ensemble share one target vocabulary, but their sizes are {sizes}")
+        if len(logits) == 1:
+            return logits[0], states
+        log_probs = [each.log_softmax(-1, dtype=torch.promote_types(each.dtype, torch.float32)) for each in logits]
+        weighted = [log_prob + math.log(weight) for log_prob, weight in zip(log_probs, self.weights)]
+        return torch.stack(weighted).logsumexp(dim=0), states
+
+    def alignment(self, state: tuple[Any, ...]) -> Tensor | None:
+        """(B, S), the mean over the members that have one."""
+        told = [getattr(model, "alignment", lambda held: None)(held) for model, held in zip(self.models, state)]
+        found = [(weight, each) for weight, each in zip(self.weights, told) if each is not None]
+        if not found:
+            return None
+        if len({each.shape for _, each in found}) > 1:
+            sizes = ", ".join(str(tuple(each.shape)) for _, each in found)
+            raise ValueError(f"members look at sources of different sizes, {sizes}: decode with alignments=False")
+        share = sum(weight for weight, _ in found)
+        return sum((each * (weight / share) for weight, each in found[1:]), found[0][1] * (found[0][0] / share))
