@@ -1,0 +1,95 @@
+// The frame around every view: heading, light and dark, the list of views, and the one that is shown.
+
+import { element, icon, iconButton } from "./dom.js";
+import { unpack } from "./data.js";
+import { find } from "./registry.js";
+import { bytes } from "./text.js";
+import { apply, dark, onTheme, toggle } from "./theme.js";
+
+const VERSION = 1;
+const FILTER_FROM = 12; // views
+
+// Show the page's own data.
+export function start() {
+  apply();
+  const root = document.getElementById("regard");
+  try {
+    show(root, JSON.parse(document.getElementById("regard-data").textContent));
+  } catch (error) {
+    complain(root, error);
+  }
+}
+
+function complain(root, error) {
+  console.error(error);
+  root.replaceChildren(element("p", { class: "wrong", role: "alert" }, `This page cannot be shown: ${error.message}.`));
+}
+
+// Show `content`, {version, title, views: [{kind, title, data}]}, inside `root`.
+export function show(root, content) {
+  if (content.version !== VERSION) throw new Error(`its data are of version ${content.version}, its viewer of ${VERSION}`);
+  const { title, views } = content;
+  const live = element("div", { class: "unseen", "aria-live": "polite" });
+  const announce = (text) => { live.textContent = text; };
+
+  const theme = iconButton("moon", "", toggle);
+  const showTheme = () => {
+    const other = dark() ? "Light colours" : "Dark colours";
+    theme.setAttribute("aria-label", other);
+    theme.title = other;
+    theme.replaceChildren(icon(dark() ? "sun" : "moon"));
+  };
+  onTheme(showTheme);
+  showTheme();
+
+  const main = element("main", { id: "view", tabindex: -1 });
+  const links = views.map((view, index) =>
+    element("li", {}, element("a", { href: `#${index + 1}` }, element("bdi", {}, view.title || `View ${index + 1}`))),
+  );
+  const size = Number(document.documentElement.dataset.size);
+  const about = "This file holds everything that it shows and asks nothing of any network.";
+  root.replaceChildren(
+    element("header", {}, element("h1", {}, title), theme),
+    element("div", { class: views.length > 1 ? "frame listed" : "frame" }, views.length > 1 && list(links), main),
+    element("footer", {}, `${about}${size ? ` ${bytes(size)}.` : ""} Weights are kept in 8 bits.`),
+    live,
+  );
+
+  let current = null;
+  async function open() {
+    const wanted = Number(location.hash.slice(1)) - 1;
+    const index = views[wanted] ? wanted : 0;
+    current?.abort();
+    const mine = (current = new AbortController());
+    links.forEach((item, other) => {
+      if (other === index) item.firstChild.setAttribute("aria-current", "page");
+      else item.firstChild.removeAttribute("aria-current");
+    });
+    try {
+      const data = await unpack(views[index].data);
+      if (mine.signal.aborted) return;
+      const place = element("div", { class: `view ${views[index].kind}` });
+      main.replaceChildren(views.length > 1 ? element("h2", {}, element("bdi", {}, views[index].title)) : "", place);
+      find(views[index].kind).mount(data, place, { signal: mine.signal, announce });
+      root.dataset.ready = index + 1;
+    } catch (error) {
+      complain(main, error);
+    }
+  }
+  addEventListener("hashchange", open);
+  open();
+}
+
+function list(links) {
+  const filter = element("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the list" });
+  filter.addEventListener("input", () => {
+    const wanted = filter.value.toLowerCase();
+    for (const item of links) item.hidden = !item.textContent.toLowerCase().includes(wanted);
+  });
+  return element(
+    "nav",
+    { "aria-label": "Views" },
+    links.length >= FILTER_FROM && filter,
+    element("ol", {}, ...links),
+  );
+}
