@@ -11,7 +11,7 @@ class Gaussian(Score):
     """e = −‖q − k‖² / (2 width²); with a softmax this is Nadaraya-Watson kernel regression.
 
     For many queries the kernels take it as a dot product with a bias for each key: ‖q − k‖² = ‖q‖² + ‖k‖² − 2 q·k.
-    That cancels far from the origin (places on a map, times), so both are first moved by the mean of the keys.
+    That cancels far from the origin (places on a map, times), so both are first moved by the first query.
     Shapes: (…, T, D), (…, S, D) → (…, T, S).
     """
 
@@ -33,8 +33,8 @@ class Gaussian(Score):
         if query.shape[-2] <= 1 or key.shape[-2] == 0:
             return None  # for one query the plain difference is as fast
         precision = self.width**-2
-        middle = key.detach().nan_to_num().mean(dim=-2, keepdim=True)  # what is forbidden may be anything
-        query, key = query - middle, key - middle
+        origin = query[..., :1, :].detach().nan_to_num()  # not of the keys: padding must not move it
+        query, key = query - origin, key - origin
         bias = key.square().sum(-1).unsqueeze(-2) * (-0.5 * precision)  # (…, 1, S)
         shift = query.square().sum(-1, keepdim=True) * (-0.5 * precision)  # (…, T, 1)
         if isinstance(precision, float):
