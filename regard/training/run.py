@@ -1,0 +1,166 @@
+"""A run is a folder that holds everything: what was trained, on what, how it went, and the weights.
+
+    run.json                     the format's version and how the run ended
+    recipe.toml                  the recipe with every choice resolved
+    task/                        what the task needs later without its data
+    metrics.jsonl, tensorboard/  how it went
+    models/best.safetensors      the best at a validation; models/step-*.safetensors those of the last validations
+    models/average.safetensors   the mean of those
+    checkpoints/step-*/          the newest state, to go on from
+
+Of several processes only the first writes in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+import regard
+from regard._lazy import nearest
+from regard.training import checkpoint
+from regard.training.team import is_main
+
+FORMAT = 1
+_MODEL = re.compile(r"step-(\d+)\.safetensors")
+
+
+class Run:
+    """The folder of a run; :meth:`create` makes one, :meth:`open` finds one."""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        self.task = self.folder / "task"
+        self.metrics = self.folder / "metrics.jsonl"
+        self.tensorboard = self.folder / "tensorboard"
+        self.models = self.folder / "models"
+        self.checkpoints = self.folder / "checkpoints"
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    @classmethod
+    def create(cls, folder: str | Path, recipe: str = "") -> Run:
+        """A new run in an empty or new folder. Of several processes only the first writes."""
+        run = cls(folder)
+        if not is_main():
+            return run
+        if run.folder.exists() and not run.folder.is_dir():
+            raise FileExistsError(f"{run.folder} is a file; a run needs a folder")
+        if (run.folder / "run.json").exists():
+            raise FileExistsError(f"{run.folder} already holds a run; resume it, or choose another folder")
+        if run.folder.exists() and any(run.folder.iterdir()):
+            raise FileExistsError(f"{run.folder} is not empty and is not a run; choose another folder")
+        for part in (run.task, run.models, run.checkpoints):
+            part.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_file(run.folder / "recipe.toml", recipe)
+        # Last: a folder that has it is a run.
+        run._write({"created": datetime.now(UTC).isoformat(timespec="seconds")})
+        return run
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        """A run that exists, of the version that this code reads."""
+        run = cls(folder)
+        run.facts()
+        return run
+
+    def facts(self) -> dict[str, Any]:
+        """What ``run.json`` says."""
+        path = self.folder / "run.json"
+        if not path.is_file():
+            reason = "there is no run.json in it" if self.folder.is_dir() else "there is no such folder"
+            raise FileNotFoundError(f"{self.folder} is not a run: {reason}")
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            version = facts["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is damaged, or was not written by regard") from error
+        if version != FORMAT:
+            raise ValueError(
+                f"{self.folder} has format {version}, written by regard {facts.get('regard', '?')}; "
+                f"this is regard {regard.__version__}, which reads format {FORMAT}"
+            )
+        return facts
+
+    def note(self, **facts: Any) -> None:
+        """Add to what ``run.json`` says."""
+        self._write(self.facts() | facts)
+
+    def _write(self, facts: Mapping[str, Any]) -> None:
+        content = {"format": FORMAT, "regard": regard.__version__, **facts}
+        checkpoint.write_file(self.folder / "run.json", json.dumps(content, indent=2) + "\n")
+
+    def recipe(self) -> dict[str, Any]:
+        """The recipe, parsed."""
+        path = self.folder / "recipe.toml"
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise FileNotFoundError(f"the run {self.folder} has lost its recipe.toml") from None
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    def weights(self, which: str | None = None) -> Path:
+        """The file of the weights ``average``, ``best`` or ``last``; unnamed, the first of these that exists."""
+        last = checkpoint.last(self.checkpoints)
+        places = {
+            "average": self.models / "average.safetensors",
+            "best": self.models / "best.safetensors",
+            "last": last / checkpoint.WEIGHTS if last else self.checkpoints / "step-…",
+        }
+        if which is not None and which not in places:
+            raise ValueError(f"unknown weights {which!r}: {nearest(which, places)}")
+        for name, place in places.items():
+            if name == (which or name) and place.is_file():
+                return place
+        raise FileNotFoundError(f"the run {self.folder} has no {which or 'trained'} weights yet")
+
+    def kept(self) -> list[tuple[int, Path]]:
+        """The models of the last validations with their steps, oldest first."""
+        matches = [(path, _MODEL.fullmatch(path.name)) for path in self.models.glob("step-*.safetensors")]
+        return sorted((int(match[1]), path) for path, match in matches if match)
+
+    def write_model(self, name: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any] | None = None) -> Path:
+        """Put weights into ``models/NAME.safetensors``."""
+        self.models.mkdir(parents=True, exist_ok=True)
+        path = self.models / f"{name}.safetensors"
+        checkpoint.write_weights(path, tensors, facts)
+        return path
+
+    def last(self) -> Path | None:
+        """The checkpoint to go on from."""
+        return checkpoint.last(self.checkpoints)
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Only one process trains in a folder; what a killed one left half written is removed."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / ".lock", "wb") as handle:
+            _lock(handle.fileno(), self.folder)
+            for folder in (self.folder, self.models, self.checkpoints):
+                checkpoint.tidy(folder)
+            yield
+
+
+def _lock(handle: int, folder: Path) -> None:
+    """The system lets go of the lock when the process ends, however it ends."""
+    if os.name != "posix":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RuntimeError(f"another process is training in {folder}") from None
+    except OSError:
+        pass  # some network file systems have no locks
