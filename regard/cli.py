@@ -6,9 +6,12 @@ Commands import what they need when they run: ``--help`` must answer before torc
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 # The console script imports this module first, so this is where a missing extra shows.
 try:
@@ -25,6 +28,8 @@ QUESTIONS = {
     "refiners": "weights in, weights out",
     "glimpses": "attention by position",
 }
+
+MORE = ("systems", "recipes")
 
 # Plain help and errors: they read the same in a terminal, a pipe and a log.
 app = typer.Typer(
@@ -62,13 +67,16 @@ def options(
 @app.command("list")
 def list_parts(
     kind: Annotated[
-        str | None, typer.Argument(metavar="|".join(QUESTIONS), help="Only this kind; all if not given.")
+        str | None, typer.Argument(metavar="|".join([*QUESTIONS, *MORE]), help="Only this kind; all if not given.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Print every mechanism with its equation and paper."""
+    """Print every mechanism with its equation and paper, every system, every recipe."""
     from regard import parts
 
+    if kind in MORE and not as_json:
+        _list_systems() if kind == "systems" else _list_recipes()
+        return
     found = {
         group: {name: parts.find(group, name) for name in parts.names(group)}
         for group in ([kind] if kind else parts.KINDS)
@@ -76,7 +84,7 @@ def list_parts(
     if as_json:
         import json
 
-        rows = [
+        rows: list[dict[str, object]] = [
             {
                 "kind": group,
                 "name": name,
@@ -95,6 +103,32 @@ def list_parts(
     for number, (group, members) in enumerate(found.items()):
         rows_of_text = [(name, cls.equation, cls.paper) for name, cls in members.items()]
         _print_table(("\n" if number else "") + f"{group}: {QUESTIONS[group]}", rows_of_text)
+    if kind is None:
+        print()
+        _list_systems()
+        print()
+        _list_recipes()
+
+
+def _list_systems() -> None:
+    """The table of the lectures: what each system takes for query, key, value and score."""
+    from regard import registry
+
+    rows = []
+    for name in registry.systems():
+        for where, look in registry.system(name).looks.items() or {"": None}.items():
+            what = "does not look" if look is None else f"{look.query} → {look.key} → {look.value}"
+            how = "" if look is None else f"{look.score}, {look.normalizer}"
+            rows.append((f"{name} {where}".strip(), what, how))
+    _print_table("systems: query → key → value, score and normalizer", rows)
+
+
+def _list_recipes() -> None:
+    from regard import registry, trained
+
+    rows = [(name, registry.recipe(name).about, "") for name in registry.recipes()]
+    rows += [(name, "ready to use: regard predict, regard show", "shipped") for name in trained.shipped()]
+    _print_table("recipes: regard train NAME", rows)
 
 
 def _print_table(title: str, rows: list[tuple[str, str, str]]) -> None:
@@ -141,6 +175,289 @@ def bench_attention(
     from regard.bench.attention import run
 
     run(json_file=json_file, compile=compile, quick=quick)
+
+
+data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_app, name="data", help="Public data sets: which there are, and fetching them.")
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """Print the known data sets, their licences, and where they lie on this machine."""
+    from regard.tasks._download import SETS, locate
+
+    for name, known in SETS.items():
+        try:
+            place = str(locate(name))
+        except ValueError:
+            place = "not on this machine"
+        print(f"{name}: {known.about}\n  {known.licence}; {known.page}\n  {place}")
+
+
+@data_app.command("get")
+def data_get(name: Annotated[str, typer.Argument(help="A name from `regard data list`.")]) -> None:
+    """Download a data set from its public home and check it."""
+    from regard.tasks._download import get
+
+    print(get(name))
+
+
+@app.command(
+    "train",
+    epilog="Examples: regard train translate-toy · regard train translate-numbers train.minutes=2 · "
+    "regard train translate --data my-folder src=en tgt=fr · regard train translate-toy --resume",
+)
+def train_command(
+    name: Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `regard list recipes`, or a .toml file.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]…", help="What to change, e.g. lr=0.001 or system.dim=128."),
+    ] = None,
+    data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Your own data.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the run; runs/RECIPE by default.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in that folder stopped.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count and leave out bad lines of the data.")] = False,
+) -> None:
+    """Train a system. Ctrl-C stops it in good order; --resume goes on as if nothing had happened."""
+    from regard import registry, training
+
+    folder = out or Path("runs") / Path(name).stem
+    changes = [*(changes or []), *(["task.skip_bad=true"] if skip_bad else [])]
+    if resume:
+        run = training.Run.open(folder)
+        recipe = registry.Recipe.read(run.folder / "recipe.toml", name).change(changes)
+        task = registry.task(recipe.sections["task"]["name"]).load(
+            run.task, data, **({"skip_bad": True} if skip_bad else {})
+        )
+    else:
+        if training.is_main() and (folder / "run.json").exists():
+            raise ValueError(
+                f"{folder} already holds a run: add --resume to go on with it, or --out for another folder"
+            )
+        recipe = registry.recipe(name).change(changes)
+        task = registry.task(recipe.sections["task"]["name"])(recipe.build("task"), data)
+    config = recipe.build("train")
+    training.seed(config.seed)
+    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
+    train, valid = task.loader("train", seed=config.seed), task.loader("valid")
+    if not resume:
+        run = training.Run.create(folder, recipe.toml())
+        if training.is_main():
+            task.save(run.task)
+    if training.is_main():
+        size = sum(parameter.numel() for parameter in model.parameters())
+        print(f"{recipe.name}: {type(model).__name__} with {size:,} parameters, in {folder}")
+        for line in (train.report() if hasattr(train, "report") else None,):
+            if line:
+                print(line)
+    again = " ".join([_typed(), "train", name, "--resume", *([f"--out {out}"] if out else [])])
+    summary = training.fit(model, train, valid, run, config, resume=resume, command=again, unit="tokens")
+    if training.is_main():
+        if summary.best is not None:
+            print(
+                f"best {summary.metric} {summary.best:.4f} at step {summary.best_step}, {summary.minutes:.1f} minutes"
+            )
+        print(f'try next: regard evaluate {folder}   ·   regard predict {folder}   ·   regard show {folder} "…"')
+    if summary.interrupted:
+        raise SystemExit(130)
+
+
+@app.command("average")
+def average_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN")],
+    last: Annotated[int, typer.Option("--last", help="How many of the last kept models.")] = 5,
+) -> None:
+    """Average the weights of the last validations of a run; `predict` then uses the mean."""
+    from regard import training
+
+    run = training.Run.open(folder)
+    kept = [path for _, path in run.kept()[-last:]]
+    if not kept:
+        raise ValueError(f"{folder} kept no models to average: train with keep=5, for example")
+    print(run.write_model("average", training.average(kept), {"averaged": len(kept)}))
+
+
+@app.command("evaluate")
+def evaluate_command(
+    where: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a shipped model.")],
+    ensemble: Annotated[list[str] | None, typer.Option("--ensemble", metavar="RUN", help="More that vote.")] = None,
+    split: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "test",
+    data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")] = None,
+    which: Annotated[str | None, typer.Option("--weights", help="average, best or last.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", help="Only the first so many sentences, for a look.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Decode a split and measure it: BLEU, chrF and TER with sacrebleu's signatures."""
+    import inspect
+    import json
+    import time
+
+    from regard.trained import Trained
+
+    model = Trained.open(where, *(ensemble or []), which=which, data=data)
+    pairs = model.task.pairs(split)
+    began = time.perf_counter()
+    answers = [best for best, *_ in _progress(model.predict(pairs.source[:limit]), len(pairs.source[:limit]))]
+    seconds = time.perf_counter() - began
+    texts = [answer.text for answer in answers]
+    if limit is not None:
+        found = model.task.compare(texts, pairs.target[:limit])
+    elif "weights" in inspect.signature(model.task.evaluate).parameters:
+        found = model.task.evaluate(texts, split, [answer.weights for answer in answers])
+    else:
+        found = model.task.evaluate(texts, split)
+    found["sentences_per_second"] = len(texts) / seconds
+    if as_json:
+        print(json.dumps({**found, "signatures": model.task.signatures}, indent=1))
+        return
+    for name, value in found.items():
+        print(f"{name:22} {value:8.2f}  {model.task.signatures.get(name, '')}".rstrip())
+
+
+def _typed() -> str:
+    """This program as one types it here."""
+    path, here = Path(sys.argv[0]).absolute(), Path.cwd()
+    if path.name != "regard":
+        return "regard"
+    on_path = shutil.which("regard")
+    if on_path and Path(on_path).absolute() == path:
+        return "regard"
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _progress(items: Iterable[Any], total: int) -> Iterable[Any]:
+    """A bar on stderr while a terminal looks on."""
+    if not sys.stderr.isatty():
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, total=total, console=Console(stderr=True), transient=True)
+
+
+@app.command("predict", epilog="Examples: regard predict translate-en-es · echo 'Hi!' | regard predict RUN --nbest 3")
+def predict_command(
+    where: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a shipped model.")],
+    file: Annotated[Path | None, typer.Argument(help="One sentence a line; standard input if not given.")] = None,
+    ensemble: Annotated[list[str] | None, typer.Option("--ensemble", metavar="RUN", help="More that vote.")] = None,
+    nbest: Annotated[int, typer.Option("--nbest", help="Answers to each sentence.", min=1)] = 1,
+    alignments: Annotated[bool, typer.Option("--alignments", help="Add word alignments, 0-0 1-2.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    unknown: Annotated[
+        Path | None,
+        typer.Option("--replace-unknown", metavar="FILE", help="Replace unknown words: a dictionary, word TAB word."),
+    ] = None,
+    copy: Annotated[bool, typer.Option("--copy-unknown", help="Copy unknown words from the source.")] = False,
+) -> None:
+    """Answer each line of a file or of standard input, in order; an empty line stays empty."""
+    import json
+
+    from regard.trained import CHUNK, Trained
+
+    dictionary = _dictionary(unknown) if unknown else {} if copy else None
+    model = Trained.open(where, *(ensemble or []))
+    source = file.open(encoding="utf-8") if file else sys.stdin
+    waiting = file is None and sys.stdin.isatty()
+    if waiting:
+        print("Type a sentence and press Enter; Ctrl-D ends.", file=sys.stderr)
+    with source:
+        lines = (line.rstrip("\n") for line in source)
+        kept = _Kept(lines)
+        options: dict[str, Any] = {"nbest": nbest, "chunk": 1 if waiting else CHUNK, "dictionary": dictionary}
+        for answers in model.predict(kept, alignments=alignments or as_json or dictionary is not None, **options):
+            sentence = kept.next()
+            if as_json:
+                found = [_as_json(answer) for answer in answers]
+                print(json.dumps({"source": sentence, "answers": found}, ensure_ascii=False), flush=waiting)
+                continue
+            for answer in answers:
+                fields = [answer.text]
+                if nbest > 1:
+                    fields.append(f"{answer.score:.4f}")
+                if alignments:
+                    fields.append(answer.pharaoh())
+                print("\t".join(fields), flush=waiting)
+
+
+class _Kept:
+    """Lines on their way to a model, remembered until their answers come back."""
+
+    def __init__(self, lines: Iterable[str]):
+        self.lines, self.waiting = lines, deque[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self.lines:
+            self.waiting.append(line)
+            yield line
+
+    def next(self) -> str:
+        return self.waiting.popleft()
+
+
+def _as_json(answer: Any) -> dict[str, Any]:
+    weights = None if answer.weights is None else [[round(x, 4) for x in row] for row in answer.weights.tolist()]
+    return {
+        "text": answer.text,
+        "score": answer.score,
+        "source_words": answer.source_words,
+        "words": answer.words,
+        "weights": weights,
+    }
+
+
+def _dictionary(path: Path) -> dict[str, str]:
+    words = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        source, tab, target = line.partition("\t")
+        if line.strip() and not tab:
+            raise ValueError(f"{path}, line {number}: a dictionary has word TAB word, but here is {line!r}")
+        words[source.strip()] = target.strip()
+    return words
+
+
+@app.command(
+    "show", epilog="Examples: regard show translate-en-es 'I love coffee.' · … --out coffee.png · … --out coffee.html"
+)
+def show_command(
+    where: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a shipped model.")],
+    sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE…", help="What to answer.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="A picture (.png .svg .pdf) or a page (.html).")
+    ] = None,
+    nbest: Annotated[int, typer.Option("--nbest", help="Hypotheses on the page.", min=1)] = 5,
+) -> None:
+    """Show where each word came from: in the terminal, as a picture, or as a page that needs no network."""
+    from regard.trained import Trained
+    from regard.views import alignment, page
+
+    model = Trained.open(where)
+    found = list(model.predict(sentences, nbest=nbest))
+    views = []
+    for sentence, answers in zip(sentences, found, strict=True):
+        best = answers[0]
+        print(f"{sentence}\n→ {best.text}")
+        if best.weights is None or not best.words:
+            print("  (this system does not look at the source)" if best.words else "  (nothing to answer)")
+            continue
+        print(alignment.terminal(best.weights, best.words, best.source_words))
+        readings = [
+            alignment.Reading(answer.words, answer.weights, answer.score, answer.text)
+            for answer in answers
+            if answer.words
+        ]
+        views.append((sentence, best, alignment.beam(readings, best.source_words, title=sentence)))
+    if out is None or not views:
+        return
+    if out.suffix.lower() in (".html", ".htm"):
+        size = page.write(out, [view for _, _, view in views], title=where)
+        print(f"{out}: {size / 1000:,.0f} kB")
+        return
+    for number, (sentence, best, _) in enumerate(views, 1):
+        path = out if len(views) == 1 else out.with_stem(f"{out.stem}-{number}")
+        alignment.save(alignment.figure(best.weights, best.words, best.source_words, title=sentence), path)
+        print(path)
 
 
 def _explain(error: Exception) -> str:

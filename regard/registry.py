@@ -141,13 +141,13 @@ def systems() -> list[str]:
     return names("regard.systems")
 
 
-def system(name: str) -> type:
-    """A system by name."""
+def system(name: str) -> Any:
+    """The class of a system by name."""
     return _member("systems", name)
 
 
-def task(name: str) -> type:
-    """A task by name."""
+def task(name: str) -> Any:
+    """The class of a task by name."""
     return _member("tasks", name)
 
 

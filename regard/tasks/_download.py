@@ -1,0 +1,155 @@
+"""Where data lies, and how it gets there.
+
+A data set is looked for where the caller says, then in ``$REGARD_DATA/<name>``, then in the cache (``$REGARD_CACHE``,
+else the system's folder for such things). :func:`get` puts it into the cache from its public home. Every file is
+checked by its SHA-256, so that it does not matter which mirror answered.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard._lazy import nearest
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A public data set: where it lives, its licence, and what its files must be."""
+
+    about: str
+    licence: str
+    page: str
+    homes: tuple[str, ...] = ()
+    """Addresses to put before a file's name, in the order to try."""
+    files: Mapping[str, str] | None = None
+    """File name → SHA-256; None if the publisher replaces the files, so that they must be fetched by hand."""
+    by_hand: str = ""
+
+
+_MULTI30K = "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
+
+SETS: dict[str, DataSet] = {
+    "multi30k": DataSet(
+        about="29,000 image descriptions, English and German (Elliott et al. 2016, arXiv:1605.00459)",
+        licence="for research and education",
+        page="https://github.com/multi30k/dataset",
+        homes=(
+            f"https://raw.githubusercontent.com/multi30k/dataset/{_MULTI30K}",
+            f"https://cdn.jsdelivr.net/gh/multi30k/dataset@{_MULTI30K}",
+        ),
+        files={
+            "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+            "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+            "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+            "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+            "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+            "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+        },
+    ),
+    "tatoeba": DataSet(
+        about="English sentences with Spanish translations, from tatoeba.org through manythings.org",
+        licence="CC BY 2.0 FR",
+        page="https://www.manythings.org/anki/",
+        by_hand="The newest spa-eng.zip replaces the last one, so no checksum can be known. Take it from {page} and "
+        "put its spa.txt into {folder}",
+    ),
+    "wmt14-en-de": DataSet(
+        about="4.5 million sentences of European news and parliament, English and German",
+        licence="for research",
+        page="https://www.statmt.org/wmt14/translation-task.html",
+        by_hand="Take the parallel training data and the test sets from {page} and put them into {folder} as train.en, "
+        "train.de (all training files, one after the other), valid.en, valid.de (newstest2013), test.en and test.de "
+        "(newstest2014)",
+    ),
+}
+
+
+def cache() -> Path:
+    """Where downloaded data is kept."""
+    if chosen := os.environ.get("REGARD_CACHE"):
+        return Path(chosen).expanduser()
+    import pooch  # type: ignore[import-untyped]
+
+    return Path(pooch.os_cache("regard"))
+
+
+def locate(data: Path | str) -> Path:
+    """The folder or file that ``data`` stands for: a path, or the name of a data set."""
+    if not str(data):
+        raise ValueError(f"which data? Give --data DIR, or data=NAME of a known set: {', '.join(SETS)}")
+    path = Path(data).expanduser()
+    if path.exists():
+        return path
+    places = [path]
+    if len(path.parts) == 1:
+        if folder := os.environ.get("REGARD_DATA"):
+            places.append(Path(folder).expanduser() / path)
+        places.append(cache() / path)
+    for place in places[1:]:
+        if place.exists():
+            return place
+    looked = f"no data at {' or '.join(str(place) for place in places)}"
+    if len(path.parts) > 1:
+        raise ValueError(f"{looked}. If it has moved, say where with --data")
+    if str(data) not in SETS:
+        raise ValueError(f"{looked}; no known data set is called {str(data)!r}: {nearest(str(data), SETS)}")
+    known = SETS[str(data)]
+    how = _by_hand(str(data), known) if known.files is None else f"To download it: regard data get {data}"
+    raise ValueError(f"{looked}. {how}")
+
+
+def get(name: str, *, progress: bool | None = None) -> Path:
+    """Download a data set into the cache, check it, and give its folder. Files that are there and right are kept.
+
+    ``$REGARD_MIRROR``, the address of a folder with one sub-folder per set, is asked before the public homes.
+    """
+    if name not in SETS:
+        raise ValueError(f"no data set is called {name!r}: {nearest(name, SETS)}")
+    known = SETS[name]
+    folder = cache() / name
+    if known.files is None:
+        raise ValueError(f"{name} cannot be fetched for you. {_by_hand(name, known)}")
+    homes = known.homes
+    if mirror := os.environ.get("REGARD_MIRROR"):
+        homes = (f"{mirror.rstrip('/')}/{name}/", *homes)
+    bar = sys.stderr.isatty() if progress is None else progress
+    for file, sha256 in known.files.items():
+        _fetch(file, sha256, homes, folder, bar)
+    return folder
+
+
+def _fetch(file: str, sha256: str, homes: Sequence[str], folder: Path, bar: bool) -> None:
+    """One file from the first home that has it as it should be."""
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel("ERROR")
+    reasons = []
+    for home in homes:
+        try:
+            pooch.retrieve(
+                home + file,
+                known_hash=f"sha256:{sha256}",
+                fname=file,
+                path=folder,
+                downloader=pooch.HTTPDownloader(progressbar=bar, timeout=30),
+            )
+            return
+        except requests.exceptions.HTTPError as error:
+            reasons.append(f"{home}{file}: {getattr(error.response, 'status_code', error)}")
+        except requests.exceptions.RequestException as error:
+            reasons.append(f"{home}{file}: no connection ({type(error).__name__})")
+        except ValueError:
+            reasons.append(f"{home}{file}: another file than expected (wrong SHA-256)")
+    raise OSError(
+        f"could not download {file}. Tried {'; '.join(reasons)}. If you have the files, put them into {folder}, or "
+        f"into {folder.name}/ of a folder named by $REGARD_DATA; a mirror can be named by $REGARD_MIRROR"
+    )
+
+
+def _by_hand(name: str, known: DataSet) -> str:
+    return known.by_hand.format(page=known.page, folder=cache() / name)

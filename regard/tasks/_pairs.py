@@ -1,0 +1,188 @@
+"""What all tasks on pairs of sentences share: tokenizers, loaders, batches for prediction, metrics, saving."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from regard._lazy import nearest, snake
+from regard.tasks import _metrics
+from regard.tasks._batches import Batch, Encoded, Loader, bucket, pad
+from regard.tasks._text import BadLines, Corpus, Files, Pairs, Position, clean
+from regard.tasks._tokens import BOS, EOS, Ragged, Tokenizer
+
+FORMAT = 1
+SPLITS = ("train", "valid", "test")
+
+
+class PairTask:
+    """Sentences in, sentences out. A subclass says where the pairs come from, :meth:`corpus`, and how they are cut,
+    :meth:`make_tokenizers`.
+
+    A batch has ``source`` (B, S), each ending with eos, ``source_lengths`` (B,), ``target`` (B, T + 1) from bos to eos,
+    and ``target_lengths`` (B,), the number of tokens to predict; padding is 0. For prediction there is no target.
+    """
+
+    settings: ClassVar[type]
+    """The class of ``config``."""
+
+    def __init__(
+        self, config: Any, data: Path | str | None = None, *, tokenizers: tuple[Tokenizer, Tokenizer] | None = None
+    ):
+        self.config = config
+        self.data = data
+        self.source, self.target = tokenizers or self.make_tokenizers()
+        self.signatures: dict[str, str] = {}
+        """sacrebleu's signatures of the last :meth:`compare`."""
+
+    def make_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """For the source and the target; may be one and the same."""
+        raise NotImplementedError
+
+    def corpus(self, split: str) -> Corpus:
+        """The pairs of a split."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a system must know: the sizes of the vocabularies."""
+        return {"source_vocab": len(self.source), "target_vocab": len(self.target)}
+
+    def pairs(self, split: str) -> Pairs:
+        """The sentences of a split, as text. Meant for splits that fit into memory."""
+        columns = Pairs([], [], [])
+        for pairs, _ in self.corpus(_known(split)).chunks(BadLines(self._skips)):
+            columns.source.extend(pairs.source)
+            columns.target.extend(pairs.target)
+            columns.lines.extend(pairs.lines)
+        return columns
+
+    def loader(self, split: str, *, seed: int = 0, shuffle: bool | None = None) -> Loader:
+        """Batches of a split; only ``train`` is shuffled unless ``shuffle`` says otherwise."""
+        corpus = self.corpus(_known(split))
+        settings: dict[str, Any] = dict(
+            tokens=self.config.batch_tokens, seed=seed, shuffle=split == "train" if shuffle is None else shuffle
+        )
+        bad = BadLines(self._skips)
+        if split == "train" and self._streams(corpus):
+
+            def read(bad: BadLines, start: Position) -> Iterator[tuple[Encoded, Position]]:
+                for pairs, after in corpus.chunks(bad, start):
+                    yield self._encode(pairs, corpus, bad), after
+
+            return Loader(read, bad=bad, identity={"bytes": corpus.size}, **settings)
+        parts = [self._encode(pairs, corpus, bad) for pairs, _ in corpus.chunks(bad)]
+        encoded = Encoded(Ragged.join([part.source for part in parts]), Ragged.join([part.target for part in parts]))
+        if not len(encoded.source.lengths):
+            raise ValueError(f"{corpus.place(0)}: no pair of sentences for {split!r} ({bad})")
+        return Loader(encoded, bad=bad, **settings)
+
+    def batches(self, sentences: Sequence[str], *, tokens: int | None = None) -> Iterator[tuple[list[int], Batch]]:
+        """Sources to translate, in batches of like length: the rows of ``sentences`` that a batch holds, and the batch.
+
+        A sentence longer than ``max_length`` is cut, with a warning.
+        """
+        encoded = self.source.encode_all([clean(sentence) for sentence in sentences])
+        limit = self.config.max_length
+        rows = []
+        for row, length in enumerate(encoded.lengths):
+            if length >= limit:
+                warnings.warn(f"sentence {row + 1} has {length + 1:,} tokens and is cut to {limit:,}", stacklevel=2)
+            rows.append([*encoded[row][: limit - 1], EOS])
+        sources = Ragged.of(rows)
+        for chosen in bucket((sources.lengths, sources.lengths), tokens or self.config.batch_tokens, None):
+            source, lengths = pad(sources, chosen)
+            yield chosen.tolist(), {"source": source, "source_lengths": lengths}
+
+    def evaluate(self, hypotheses: Sequence[str], split: str = "test") -> dict[str, float]:
+        """Metrics of translations of a split, in its order, against its references."""
+        return self.compare(hypotheses, self.pairs(split).target)
+
+    def compare(self, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        """BLEU, chrF, TER and exact match of translations, in percent."""
+        values, self.signatures = _metrics.scores(hypotheses, references, getattr(self.config, "tgt", ""))
+        return {**values, "exact_match": 100 * _metrics.exact_match(hypotheses, references)}
+
+    def save(self, folder: Path) -> None:
+        """Write what is needed to translate without the data: configuration and tokenizers."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, tokenizer in self._files().items():
+            tokenizer.save(folder / name)
+        about = {"format": FORMAT, "task": snake(type(self).__name__), "config": dataclasses.asdict(self.config)}
+        if self.data:
+            about["data"] = str(Path(self.data).expanduser().absolute())
+        (folder / "task.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, data: Path | str | None = None, **changes: Any) -> Self:
+        """The task that :meth:`save` wrote; ``data`` says where its data lies now, if it needs any and it has moved.
+
+        ``changes`` are settings that may change later, such as ``skip_bad=True``.
+        """
+        path = folder / "task.json"
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            found, task, values = about["format"], about["task"], {**about["config"], **changes}
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"{path}: not the description of a task") from None
+        if found != FORMAT or task != snake(cls.__name__):
+            raise ValueError(
+                f"{path}: the task {task!r} in format {found}; expected {snake(cls.__name__)!r} in format {FORMAT}"
+            )
+        fields = [field.name for field in dataclasses.fields(cls.settings)]
+        for name in values:
+            if name not in fields:
+                raise ValueError(f"{path}: {snake(cls.__name__)} has no setting {name!r}: {nearest(name, fields)}")
+        names = ["tokenizer.json"] * 2 if (folder / "tokenizer.json").exists() else ["source.json", "target.json"]
+        tokenizers = {name: Tokenizer.load(folder / name) for name in names}
+        both = tokenizers[names[0]], tokenizers[names[1]]
+        return cls(cls.settings(**values), data or about.get("data"), tokenizers=both)
+
+    def _files(self) -> dict[str, Tokenizer]:
+        if self.source is self.target:
+            return {"tokenizer.json": self.source}
+        return {"source.json": self.source, "target.json": self.target}
+
+    @property
+    def _skips(self) -> bool:
+        return bool(getattr(self.config, "skip_bad", False))
+
+    def _streams(self, corpus: Corpus) -> bool:
+        return isinstance(corpus, Files) and corpus.size > getattr(self.config, "stream_mb", sys.maxsize) * 1e6
+
+    def _encode(self, pairs: Pairs, corpus: Corpus, bad: BadLines) -> Encoded:
+        sides = self.source.encode_all(pairs.source), self.target.encode_all(pairs.target)
+        lengths = np.stack([ragged.lengths + 1 for ragged in sides])  # with eos
+        keep = lengths.max(0) <= self.config.max_length
+        for row in np.flatnonzero(~keep):
+            side = int(lengths[0, row] <= self.config.max_length)
+            what = f"{lengths[side, row]:,} tokens, more than max_length = {self.config.max_length:,}"
+            bad.add("too long", corpus.place(side), pairs.lines[row], what)
+        return Encoded(_framed(sides[0], keep, bos=False), _framed(sides[1], keep, bos=True))
+
+
+def _framed(ragged: Ragged, keep: np.ndarray, *, bos: bool) -> Ragged:
+    """The kept sequences with eos after them and, where asked, bos before them."""
+    lengths = ragged.lengths
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[keep] + 1 + bos)])
+    ids = np.full(offsets[-1], EOS, dtype=np.int32)
+    inner = np.ones(offsets[-1], dtype=bool)
+    inner[offsets[1:] - 1] = False
+    if bos:
+        ids[offsets[:-1]] = BOS
+        inner[offsets[:-1]] = False
+    ids[inner] = ragged.ids[np.repeat(keep, lengths)]
+    return Ragged(ids, offsets)
+
+
+def _known(split: str) -> str:
+    if split not in SPLITS:
+        raise ValueError(f"no split is called {split!r}: {nearest(split, SPLITS)}")
+    return split

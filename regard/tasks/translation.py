@@ -1,0 +1,120 @@
+"""Translation of anyone's parallel text.
+
+The data is a folder (or one file) in a format that people have: ``train.en`` beside ``train.de``, and ``val`` and
+``test`` likewise, as in Multi30k; tab-separated pairs, as Tatoeba has them; or JSON lines; plain or gzipped. Where
+there is no validation or test file, sentences are held out of the training text, so that none is on both sides. Files
+too large for memory are streamed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from regard._lazy import nearest
+from regard.tasks import _text
+from regard.tasks._download import locate
+from regard.tasks._pairs import PairTask
+from regard.tasks._text import BadLines, Corpus, Files, Parallel
+from regard.tasks._tokens import LEVELS, Tokenizer
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which text, and how it is cut into tokens and batches."""
+
+    src: str = "en"
+    """Language of the source: the ending of its files, or its key in JSON lines."""
+    tgt: str = "de"
+    """Language of the target."""
+    data: str = ""
+    """A folder, a file, or the name of a known data set such as ``multi30k``."""
+    train: str = ""
+    """Name of the training files without the language, where it does not start with "train"."""
+    valid: str = ""
+    """The same for validation (else what starts with "val" or "dev")."""
+    test: str = ""
+    """The same for testing (else what starts with "test")."""
+    columns: str = "1,2"
+    """Columns of source and target in tab-separated files."""
+    level: str = "bpe"
+    """``bpe``, ``word`` or ``char``."""
+    vocab: int = 8000
+    """Entries of the vocabulary (of each, if not shared)."""
+    shared: bool = True
+    """One vocabulary for both languages?"""
+    lowercase: bool = False
+    max_length: int = 256
+    """Tokens of the longest sentence, eos included. A longer one in the data is an error, or left out with skip_bad."""
+    batch_tokens: int = 4096
+    """Slots of a batch on either side, padding included."""
+    valid_size: int = 1000
+    """Sentences to hold out for validation if there is no file for it (at most a tenth)."""
+    test_size: int = 1000
+    """The same for testing."""
+    skip_bad: bool = False
+    """Count and leave out bad lines instead of stopping at the first."""
+    stream_mb: float = 256.0
+    """Training text larger than this is streamed, not held in memory; it is then shuffled only within 16 MB."""
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"no level of text is called {self.level!r}: {nearest(self.level, LEVELS)}")
+        for name, least in (("max_length", 2), ("batch_tokens", 1), ("valid_size", 0), ("test_size", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        _columns(self.columns)
+
+
+class Translation(PairTask):
+    """Sentences of one language into another; see the module's docstring.
+
+    >>> task = Translation(Config(src="en", tgt="fr"), "my-folder")       # doctest: +SKIP
+    >>> for batch in task.loader("train", seed=1): ...                    # doctest: +SKIP
+    """
+
+    settings: ClassVar[type] = Config
+    config: Config
+
+    def corpus(self, split: str) -> Corpus:
+        return self._corpora[split]
+
+    @cached_property
+    def _corpora(self) -> dict[str, Corpus]:
+        config = self.config
+        path = locate(self.data or config.data)
+        names = {"train": config.train, "valid": config.valid, "test": config.test}
+        found = _text.find(path, config.src, config.tgt, _columns(config.columns), names)
+        train = found["train"]
+        streams = self._streams(train)
+        if streams and isinstance(train, Parallel) and not config.skip_bad:
+            train.check()
+        sizes = {"test": config.test_size, "valid": config.valid_size}
+        missing = {split: size for split, size in sizes.items() if split not in found}
+        if not missing:
+            return dict(found)
+        # Of a stream only the beginning is read for this; what is like it is then left out everywhere.
+        head = {"head": _text.CHUNK} if streams else {}
+        return {**found, **_text.hold_out(train, missing, BadLines(config.skip_bad), **head)}
+
+    def make_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        train = self._corpora["train"]
+        assert isinstance(train, Files)
+        config = self.config
+        settings: dict[str, Any] = dict(level=config.level, vocab=config.vocab, lowercase=config.lowercase)
+        whole = (pairs for pairs, _ in train.chunks(BadLines(config.skip_bad)))
+        chunks = list(train.sample() if self._streams(train) else whole)
+        source = [text for chunk in chunks for text in chunk.source]
+        target = [text for chunk in chunks for text in chunk.target]
+        if config.shared:
+            both = Tokenizer.train([*source, *target], **settings)
+            return both, both
+        return Tokenizer.train(source, **settings), Tokenizer.train(target, **settings)
+
+
+def _columns(text: str) -> tuple[int, int]:
+    numbers = text.split(",")
+    if len(numbers) != 2 or not all(number.strip().isdigit() and int(number) for number in numbers):
+        raise ValueError(f'columns = {text!r}: it must be two column numbers, such as "1,2"')
+    return int(numbers[0]), int(numbers[1])
