@@ -1,0 +1,23 @@
+"""Settings for every test: where helpers are found, and how hypothesis draws."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+# So that `import oracle` and `from contracts import builders` work under any of pytest's import modes.
+sys.path.insert(0, str(Path(__file__).parent))
+
+settings.register_profile(
+    "regard",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,  # the same examples on every machine; a red build can be repeated
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+settings.register_profile("explore", settings.get_profile("regard"), max_examples=2000, derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "regard"))
