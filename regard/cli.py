@@ -168,13 +168,14 @@ def bench_attention(
     ] = None,
     compile: Annotated[bool, typer.Option("--compile", help="Add torch.compile as an opponent.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: a look only.")] = False,
+    only: Annotated[str, typer.Option("--only", metavar="TEXT", help="Only rows with this in their name.")] = "",
 ) -> None:
     """Time attention against PyTorch and peers."""
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise ValueError(f"--json {json_file}: the folder {json_file.absolute().parent} does not exist")
     from regard.bench.attention import run
 
-    run(json_file=json_file, compile=compile, quick=quick)
+    run(json_file=json_file, compile=compile, quick=quick, only=only)
 
 
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

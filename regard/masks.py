@@ -132,7 +132,7 @@ class Lengths(Mask):
         items = 1 if len(shape) == 2 else shape[0]
         if lengths.numel() != items and lengths.numel() != 1:
             raise ValueError(f"{lengths.numel()} lengths for a batch of {items}")
-        if _may_look(lengths) and lengths.numel() and int(lengths.max()) > shape[-1]:
+        if may_look(lengths) and lengths.numel() and int(lengths.max()) > shape[-1]:
             raise ValueError(f"a length of {int(lengths.max())} is more than the {shape[-1]} keys there are")
         positions = torch.arange(shape[-1], device=lengths.device)
         return positions < lengths.reshape((-1,) + (1,) * (len(shape) - 1))
@@ -216,7 +216,7 @@ def lengths(lengths: Tensor) -> Mask:
         raise ValueError(f"lengths are integers, not {lengths.dtype} (NaN cannot be a length): write lengths.long()")
     if lengths.ndim > 1:
         raise ValueError(f"lengths are one number per batch item, (B,), not {_show(lengths.shape)}")
-    if _may_look(lengths) and lengths.numel() and int(lengths.min()) < 0:
+    if may_look(lengths) and lengths.numel() and int(lengths.min()) < 0:
         raise ValueError(f"a length cannot be negative: {int(lengths.min())}")
     return Lengths(lengths)
 
@@ -304,14 +304,14 @@ def _ignored(mask: Tensor, name: str) -> Tensor:
     if mask.dtype == torch.bool:
         return mask
     ignored = torch.isneginf(mask) if mask.dtype.is_floating_point else None
-    if ignored is None or (_may_look(mask) and not bool((ignored | (mask == 0)).all())):
+    if ignored is None or (may_look(mask) and not bool((ignored | (mask == 0)).all())):
         raise ValueError(
             f"{name} ({mask.dtype}) must be Boolean or hold only 0 and -inf; other values are a bias, not a mask"
         )
     return ignored
 
 
-def _may_look(tensor: Tensor) -> bool:
+def may_look(tensor: Tensor) -> bool:
     """Reading values is free on an eager CPU tensor; elsewhere it stalls a device or breaks a trace."""
     return (
         tensor.device.type == "cpu"

@@ -65,6 +65,8 @@ def measure(case: Case, threads: int, seconds: float = 1.0) -> list[Row]:
     _same(case)
     rows = []
     for which in case.passes:
+        for tensor in case.inputs:
+            tensor.requires_grad_(which != "forward")
         runs = {name: _run(contender, case.inputs, which) for name, contender in case.contenders.items()}
         memory = {name: _extra_megabytes(run) for name, run in runs.items()}
         rows.append(Row(case.work, threads, which, _medians(runs, seconds), memory, case.target))

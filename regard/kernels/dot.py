@@ -1,8 +1,7 @@
 """Dot products through torch's scaled_dot_product_attention, where it is right and where it is fast.
 
-Measured on CPU: SDPA is fast only for 4-D inputs with E = D and without dropout; at T = 1 two matrix products beat
-it; a bias that needs a gradient sends it to its slow path. It gives NaN for a row without an allowed key, hence the
-detour.
+Measured on CPU: SDPA is fast only for 4-D inputs with E = D and without dropout; at T = 1 two matrix products beat it.
+It gives NaN for a row without an allowed key, hence the detour.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from regard.kernels.forms import DotForm
+from regard.masks import may_look
 
 
 def fits(form: DotForm, value: Tensor, allowed: Tensor | None, forced: bool = False) -> bool:
     """Can SDPA do it, and (unless ``forced``) does it pay?"""
     queries, width, keys = form.query.shape[-2], form.query.shape[-1], form.key.shape[-2]
     if 0 in form.query.shape or 0 in form.key.shape or 0 in value.shape:
-        return False
-    if form.bias is not None and form.bias.requires_grad and torch.is_grad_enabled():
         return False
     if torch._C._functorch.maybe_current_level() is not None and not torch.compiler.is_compiling():
         return False
@@ -32,8 +30,11 @@ def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bo
     mask, dead = None, None
     if allowed is not None and not causal:
         # A dead row looks everywhere and is zeroed afterwards, so that nothing is ever NaN.
-        dead = ~allowed.any(dim=-1, keepdim=True)
-        mask = allowed | dead
+        mask, dead = allowed, ~allowed.any(dim=-1, keepdim=True)
+        if not may_look(dead) or bool(dead.any()):
+            mask = allowed | dead
+        else:
+            dead = None
     if form.bias is not None:
         bias = form.bias / temperature
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))

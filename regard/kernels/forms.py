@@ -22,9 +22,7 @@ class DotForm:
     shift: Tensor | None = None
 
     def scores(self) -> Tensor:
-        scores = self.query @ self.key.mT
-        if self.scale != 1.0:
-            scores = scores * self.scale
+        scores = (self.query if self.scale == 1.0 else self.query * self.scale) @ self.key.mT
         if self.bias is not None:
             scores = scores + self.bias
         return scores if self.shift is None else scores + self.shift

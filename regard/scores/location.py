@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from regard.masks import _may_look
+from regard.masks import may_look
 from regard.parts import Score
 
 
@@ -28,7 +28,7 @@ class Location(Score):
         if positions is None:
             self._check(key.shape[-2])
             return places[..., : key.shape[-2]]
-        if _may_look(positions) and positions.numel():
+        if may_look(positions) and positions.numel():
             self._check(int(positions.max()) + 1)
         return places.gather(-1, positions.unsqueeze(-2))  # (…, T, 1, W): the places of each query's window
 
