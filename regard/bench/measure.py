@@ -33,6 +33,7 @@ class Case:
         target: what the row should show, as text, beside what it shows.
         passes: ``forward``, ``forward+backward`` or both.
         tolerance: how far the contenders' results may lie apart, or None where they differ by design (dropout).
+        slow: contenders that take seconds; they run once, after the others.
     """
 
     work: str
@@ -41,6 +42,7 @@ class Case:
     target: str = ""
     passes: tuple[str, ...] = ("forward", "forward+backward")
     tolerance: float | None = 1e-4
+    slow: tuple[str, ...] = ()
 
 
 @dataclass
@@ -68,8 +70,10 @@ def measure(case: Case, threads: int, seconds: float = 1.0) -> list[Row]:
         for tensor in case.inputs:
             tensor.requires_grad_(which != "forward")
         runs = {name: _run(contender, case.inputs, which) for name, contender in case.contenders.items()}
-        memory = {name: _extra_megabytes(run) for name, run in runs.items()}
-        rows.append(Row(case.work, threads, which, _medians(runs, seconds), memory, case.target))
+        quick = {name: run for name, run in runs.items() if name not in case.slow}
+        memory = {name: _extra_megabytes(run) for name, run in quick.items()}
+        times = _medians(quick, seconds) | {name: _once(runs[name]) for name in case.slow}
+        rows.append(Row(case.work, threads, which, times, memory, case.target))
     return rows
 
 
@@ -150,10 +154,14 @@ def _medians(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str,
     times: dict[str, list[float]] = {name: [] for name in runs}
     while time.perf_counter() - start < seconds * len(runs) or len(times["ours"]) < 5:
         for name, run in runs.items():
-            began = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - began)
-    return {name: statistics.median(found) * 1e3 for name, found in times.items()}
+            times[name].append(_once(run))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def _once(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return (time.perf_counter() - began) * 1e3
 
 
 def _extra_megabytes(run: Callable[[], object]) -> float | None:
