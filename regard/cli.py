@@ -124,10 +124,11 @@ def _list_systems() -> None:
 
 
 def _list_recipes() -> None:
-    from regard import registry, trained
+    from regard import registry
 
-    rows = [(name, registry.recipe(name).about, "") for name in registry.recipes()]
-    rows += [(name, "ready to use: regard predict, regard show", "shipped") for name in trained.shipped()]
+    # Not registry.recipe(name): what a recipe needs may not be installed, and it can still be listed.
+    rows = [(name, registry.about(path.read_text(encoding="utf-8")), "") for name, path in registry.recipes().items()]
+    rows += [(name, "ready to use: regard predict, regard show", "shipped") for name in registry.shipped()]
     _print_table("recipes: regard train NAME", rows)
 
 

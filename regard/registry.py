@@ -20,6 +20,7 @@ from typing import Any, get_args, get_type_hints
 from regard._lazy import load, names, nearest
 
 RECIPES = Path(__file__).parent / "recipes"
+PRETRAINED = Path(__file__).parent / "pretrained"
 SECTIONS = ("system", "task", "train", "decode")
 
 
@@ -39,8 +40,7 @@ class Recipe:
             sections = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not a recipe in TOML: {error}") from None
-        first = text.splitlines()[0] if text else ""
-        recipe = cls(name or path.stem, first.lstrip("# ") if first.startswith("#") else "", sections)
+        recipe = cls(name or path.stem, about(text), sections)
         try:
             recipe.check()
         except ValueError as error:
@@ -154,6 +154,17 @@ def task(name: str) -> Any:
 def recipes() -> dict[str, Path]:
     """The recipes that come with the package."""
     return {path.stem: path for path in sorted(RECIPES.glob("*.toml"))}
+
+
+def about(text: str) -> str:
+    """The first comment of a recipe: what it is and what to expect."""
+    first = text.partition("\n")[0]
+    return first.lstrip("# ") if first.startswith("#") else ""
+
+
+def shipped() -> list[str]:
+    """The trained models that come with the package."""
+    return sorted(path.parent.name for path in PRETRAINED.glob("*/run.json"))
 
 
 def recipe(name: str) -> Recipe:

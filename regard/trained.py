@@ -22,7 +22,6 @@ from regard.decode.config import DecodeConfig
 from regard.decode.config import decode as search
 from regard.training import Run, load_weights
 
-PRETRAINED = Path(__file__).parent / "pretrained"
 UNKNOWN = 3
 CHUNK = 512
 """Sentences that are sorted by length and decoded together."""
@@ -148,17 +147,13 @@ class Trained:
         return Prediction(text, hypothesis.score, hypothesis.log_prob, source_words, words, weights)
 
 
-def shipped() -> list[str]:
-    """The models that come with the package."""
-    return sorted(path.parent.name for path in PRETRAINED.glob("*/run.json"))
-
-
 def _load(where: str | Path, which: str | None, data: str | None) -> tuple[nn.Module, Any, registry.Recipe]:
     folder = Path(where)
-    if not folder.exists() and str(where) in shipped():
-        folder = PRETRAINED / str(where)
+    if not folder.exists() and str(where) in registry.shipped():
+        folder = registry.PRETRAINED / str(where)
     if not folder.is_dir():
-        raise ValueError(f"{where}: neither the folder of a run nor a shipped model: {nearest(str(where), shipped())}")
+        known = nearest(str(where), registry.shipped())
+        raise ValueError(f"{where}: neither the folder of a run nor a shipped model; {known}")
     run = Run.open(folder)
     recipe = registry.Recipe.read(run.folder / "recipe.toml")
     task = registry.task(recipe.sections["task"]["name"]).load(run.task, data)

@@ -1,0 +1,61 @@
+"""The measurements: what is compared must be the same, and the table says what was measured."""
+
+import json
+
+import pytest
+import torch
+
+from regard.bench import attention
+from regard.bench.measure import Case, Row, measure, table
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_contenders_that_disagree_are_not_timed():
+    x = torch.ones(3)
+    with pytest.raises(RuntimeError, match="differ by 1"):
+        measure(Case("sums", {"ours": lambda: x, "eager": lambda: x + 1}), threads=1, seconds=0.01)
+
+
+def test_a_ratio_is_theirs_over_ours_and_gradients_are_measured():
+    x = torch.ones(400, 400, requires_grad=True)
+    contenders = {"ours": lambda: x * 2, "eager": lambda: ((x @ x) * 0 + x) * 2}
+    rows = measure(Case("double", contenders, [x], "faster"), threads=1, seconds=0.02)
+    assert [row.which for row in rows] == ["forward", "forward+backward"]
+    for row in rows:
+        assert row.ratio("eager") == row.milliseconds["eager"] / row.milliseconds["ours"] > 1
+    assert x.grad is not None
+
+
+def test_a_slow_contender_runs_once():
+    calls = []
+
+    def slow():
+        calls.append(1)
+        return torch.zeros(1)
+
+    case = Case("wait", {"ours": lambda: torch.zeros(1), "eager": slow}, (), "", ("forward",), None, ("eager",))
+    (row,) = measure(case, threads=1, seconds=0.01)
+    assert len(calls) == 1 and row.milliseconds["eager"] > 0
+
+
+def test_the_table_is_markdown():
+    rows = [Row("a", 1, "forward", {"ours": 1.0, "eager": 250.0}, {"ours": 0.5, "eager": None}, "fast")]
+    lines = table(rows).splitlines()
+    assert len({len(line) for line in lines}) == 1 and len(lines) == 3
+    assert "| 250" in lines[2] and "fast" in lines[2]
+
+
+def test_one_row_of_the_real_benchmark(tmp_path, capsys):
+    rows = attention.run(tmp_path / "bench.json", quick=True, only="context and then weights")
+    assert len(rows) == 1 and rows[0].milliseconds["ours"] > 0
+    assert "context and then weights" in capsys.readouterr().out
+    found = json.loads((tmp_path / "bench.json").read_text())
+    assert found["machine"]["versions"]["torch"] == torch.__version__ and len(found["rows"]) == 1
+    with pytest.raises(ValueError, match="'nothing like it'"):
+        attention.run(quick=True, only="nothing like it")
