@@ -73,14 +73,14 @@ def list_parts(
 ) -> None:
     """Print every mechanism with its equation and paper, every system, every recipe."""
     from regard import parts
+    from regard._lazy import nearest
 
-    if kind in MORE and not as_json:
-        _list_systems() if kind == "systems" else _list_recipes()
-        return
-    found = {
-        group: {name: parts.find(group, name) for name in parts.names(group)}
-        for group in ([kind] if kind else parts.KINDS)
-    }
+    if kind is not None and kind not in (known := [*QUESTIONS, *MORE]):
+        raise ValueError(f"nothing to list is called {kind!r}: {nearest(kind, known)}")
+    groups = [group for group in parts.KINDS if kind in (None, group)]
+    found = {group: {name: parts.find(group, name) for name in parts.names(group)} for group in groups}
+    systems = _systems() if kind in (None, "systems") else []
+    recipes = _recipes() if kind in (None, "recipes") else []
     if as_json:
         import json
 
@@ -98,38 +98,40 @@ def list_parts(
             for group, members in found.items()
             for name, cls in members.items()
         ]
+        rows += [{"kind": "systems", "name": name, "look": look, "how": how} for name, look, how in systems]
+        rows += [{"kind": "recipes", "name": name, "about": about} for name, about, _ in recipes]
         print(json.dumps(rows, ensure_ascii=sys.stdout.encoding.lower() != "utf-8", indent=2))
         return
-    for number, (group, members) in enumerate(found.items()):
-        rows_of_text = [(name, cls.equation, cls.paper) for name, cls in members.items()]
-        _print_table(("\n" if number else "") + f"{group}: {QUESTIONS[group]}", rows_of_text)
-    if kind is None:
-        print()
-        _list_systems()
-        print()
-        _list_recipes()
+    tables = {
+        f"{group}: {QUESTIONS[group]}": [(name, cls.equation, cls.paper) for name, cls in members.items()]
+        for group, members in found.items()
+    }
+    tables |= {"systems: query → key → value, score and normalizer": systems} if systems else {}
+    tables |= {"recipes: regard train NAME": recipes} if recipes else {}
+    for number, (title, lines) in enumerate(tables.items()):
+        _print_table(("\n" if number else "") + title, lines)
 
 
-def _list_systems() -> None:
+def _systems() -> list[tuple[str, str, str]]:
     """The table of the lectures: what each system takes for query, key, value and score."""
     from regard import registry
 
     rows = []
     for name in registry.systems():
-        for where, look in registry.system(name).looks.items() or {"": None}.items():
-            what = "does not look" if look is None else f"{look.query} → {look.key} → {look.value}"
-            how = "" if look is None else f"{look.score}, {look.normalizer}"
-            rows.append((f"{name} {where}".strip(), what, how))
-    _print_table("systems: query → key → value, score and normalizer", rows)
+        looks = registry.system(name).looks
+        rows += [(name, "does not look", "")] if not looks else []
+        for where, look in looks.items():
+            seen = f"{look.query} → {look.key} → {look.value}"
+            rows.append((f"{name} {where}", seen, f"{look.score}, {look.normalizer}"))
+    return rows
 
 
-def _list_recipes() -> None:
+def _recipes() -> list[tuple[str, str, str]]:
     from regard import registry
 
     # Not registry.recipe(name): what a recipe needs may not be installed, and it can still be listed.
     rows = [(name, registry.about(path.read_text(encoding="utf-8")), "") for name, path in registry.recipes().items()]
-    rows += [(name, "ready to use: regard predict, regard show", "shipped") for name in registry.shipped()]
-    _print_table("recipes: regard train NAME", rows)
+    return rows + [(name, "ready to use: regard predict, regard show", "shipped") for name in registry.shipped()]
 
 
 def _print_table(title: str, rows: list[tuple[str, str, str]]) -> None:

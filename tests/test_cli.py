@@ -233,6 +233,6 @@ def test_bench_attention_passes_its_options_on():
         "cli.main()"
     )
     result = run("bench", "attention", code=code)
-    assert result.stdout == "{'json_file': None, 'compile': False, 'quick': False}\n"
+    assert result.stdout == "{'json_file': None, 'compile': False, 'quick': False, 'only': ''}\n"
     result = run("bench", "attention", "--quick", "--compile", "--json", "x.json", code=code)
-    assert result.stdout == "{'json_file': PosixPath('x.json'), 'compile': True, 'quick': True}\n"
+    assert result.stdout == "{'json_file': PosixPath('x.json'), 'compile': True, 'quick': True, 'only': ''}\n"

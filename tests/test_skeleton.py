@@ -72,7 +72,7 @@ class Machine:
         quiet = {
             k: v
             for k, v in os.environ.items()
-            if not k.startswith(("MAKE", "PYTHON", "TORCH_INDEX", "MFLAGS"))
+            if not k.startswith(("MAKE", "PYTHON", "TORCH_INDEX", "MFLAGS", "REGARD"))
         }
         path = f"{self.bin}:/usr/bin:/bin"
         return subprocess.Popen(
