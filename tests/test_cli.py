@@ -102,9 +102,12 @@ def test_list_one_kind():
 
 def test_list_json():
     rows = json.loads(run("list", "--json").stdout)
-    assert [(row["kind"], row["name"]) for row in rows] == [
+    listed = [(row["kind"], row["name"]) for row in rows]
+    assert [row for row in listed if row[0] in parts.KINDS] == [
         (kind, name) for kind in parts.KINDS for name in parts.names(kind)
     ]
+    assert {name.split()[0] for kind, name in listed if kind == "systems"} == set(registry.systems())
+    assert {name for kind, name in listed if kind == "recipes"} >= set(registry.recipes())
     additive = next(row for row in rows if row["name"] == "additive")
     assert additive["class"] == "regard.scores.Additive"
     assert additive["arguments"] == ["query_dim", "key_dim", "hidden_dim"]
