@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard import cli, parts
+from regard import cli, parts, registry
 
 ROOT = Path(__file__).parents[1]
 
