@@ -263,7 +263,9 @@ def train_command(
             print(
                 f"best {summary.metric} {summary.best:.4f} at step {summary.best_step}, {summary.minutes:.1f} minutes"
             )
-        print(f'try next: regard evaluate {folder}   ·   regard predict {folder}   ·   regard show {folder} "…"')
+        print("Try next:")
+        for command in ("evaluate", "predict", "show"):
+            print(f"  {_typed()} {command} {folder}" + (' "…"' if command == "show" else ""))
     if summary.interrupted:
         raise SystemExit(130)
 
@@ -308,7 +310,7 @@ def evaluate_command(
     texts = [answer.text for answer in answers]
     if limit is not None:
         found = model.task.compare(texts, pairs.target[:limit])
-    elif "weights" in inspect.signature(model.task.evaluate).parameters:
+    elif answers[0].weights is not None and "weights" in inspect.signature(model.task.evaluate).parameters:
         found = model.task.evaluate(texts, split, [answer.weights for answer in answers])
     else:
         found = model.task.evaluate(texts, split)
