@@ -17,7 +17,7 @@ class TrainConfig:
 
     Attributes:
         steps, epochs, minutes: when to end; whichever comes first, and at least one of them. A step is one update of
-            the weights; minutes are counted over all sittings of a run.
+            the weights; minutes are counted over all sessions of a run.
         optimizer: adam, adamw, sgd or adadelta.
         betas, epsilon, weight_decay, momentum, rho: the optimizer's own; None is PyTorch's default for it.
         lr: the learning rate at its peak; for noam the factor before width^-½.

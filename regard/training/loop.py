@@ -48,10 +48,10 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class Summary:
-    """How a sitting ended.
+    """How a session ended.
 
     Attributes:
-        steps, epochs, minutes: where the run stands, over all its sittings.
+        steps, epochs, minutes: where the run stands, over all its sessions.
         metric, best, best_step: the best validation; best is None without any.
         ended: by ``steps``, ``epochs``, ``minutes``, ``patience`` or the name of a signal.
     """
@@ -76,7 +76,7 @@ class State:
     step: int = 0
     epoch: int = 0
     batches: int = 0  # of this epoch
-    seconds: float = 0.0  # of all sittings before this one
+    seconds: float = 0.0  # of all sessions before this one
     best: float | None = None
     best_step: int | None = None
     bad: int = 0  # validations since the best
@@ -102,7 +102,7 @@ def fit(
 
     Args:
         resume: go on from the run's last checkpoint. Model, loaders and config are made as they were for the first
-            sitting; on one thread the outcome is then the same, bit for bit, as without the pause.
+            session; on one thread the outcome is then the same, bit for bit, as without the pause.
         command: what to type in order to go on, printed after Ctrl-C.
         unit: what ``count`` counts, for the progress bar.
         console: a ``rich.console.Console`` to write to instead of stderr.
@@ -305,7 +305,7 @@ class _Loop:
 
     @property
     def seconds(self) -> float:
-        """The time of all sittings."""
+        """The time of all sessions."""
         return self.state.seconds + time.monotonic() - self.started
 
     def begin(self, resume: bool) -> int:
@@ -336,7 +336,7 @@ class _Loop:
                 path.unlink()
         if len(saved["rng"]) == team.world:
             rng.restore(saved["rng"][team.rank], team.device)
-        else:  # not the same, but neither the numbers of the first sitting again
+        else:  # not the same, but neither the numbers of the first session again
             rng.seed(self.config.seed + team.rank + 1000 * self.state.step)
         return saved["metrics"]
 

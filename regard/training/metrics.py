@@ -58,7 +58,7 @@ class Board:
     """TensorBoard's event files: a convenience, whose troubles never become the training's.
 
     Its writer cannot be used again once the disk was full, so a new one is opened. ``step`` is where a resumed training
-    stands: later events of the sitting before are hidden.
+    stands: later events of the session before are hidden.
     """
 
     def __init__(self, folder: Path, step: int):

@@ -36,7 +36,7 @@ def numbers(values: Mapping[str, float]) -> str:
 
 
 class Forecast:
-    """How long the rest takes, from how long this sitting took so far; validations and checkpoints included."""
+    """How long the rest takes, from how long this session took so far; validations and checkpoints included."""
 
     def __init__(self, steps: int | None, epochs: float | None, minutes: float | None):
         self.steps, self.epochs, self.minutes = steps, epochs, minutes

@@ -176,10 +176,10 @@ def test_resumed_in_an_orderly_way_nothing_differs(tmp_path, optimizer, schedule
     whole, a, first = train(
         tmp_path / "whole", Toy(dropout=0.3), Shuffled(noise=True), Shuffled(seed=1, noise=True), steps=30, **options
     )
-    sittings = [*range(3, 30, 9), 30]
-    for index, steps in enumerate(sittings):  # each with a fresh model and fresh loaders
+    sessions = [*range(3, 30, 9), 30]
+    for index, steps in enumerate(sessions):  # each with a fresh model and fresh loaders
         model, data, valid = Toy(dropout=0.3, seed=index), Shuffled(noise=True), Shuffled(seed=1, noise=True)
-        last = index == len(sittings) - 1
+        last = index == len(sessions) - 1
         if not last:
             data.hook = stopper(data, steps * 2)
         parts, b, second = train(tmp_path / "parts", model, data, valid, resume=index > 0, steps=30, **options)
@@ -280,7 +280,7 @@ def test_a_finished_run_can_be_given_more_epochs_and_no_validation_is_made_twice
     train(tmp_path / "run", valid=Shuffled(seed=1), epochs=first, **options)
     run, twin, _ = train(tmp_path / "run", Toy(seed=3), valid=Shuffled(seed=1), epochs=3, resume=True, **options)
     assert same(model, twin)
-    extra = [11] if first == 1.5 else []  # where the first sitting ended
+    extra = [11] if first == 1.5 else []  # where the first session ended
     assert [line for line in timeless(run) if line["step"] not in extra] == timeless(whole)
 
 

@@ -42,7 +42,7 @@ def test_two_processes_learn_what_one_learns(tmp_path):
         together.train(tmp_path / "alone" / case, case)
         alone, both = Run.open(tmp_path / "alone" / case), Run.open(tmp_path / "both" / case)
         expected, found = timeless(alone), timeless(both)
-        if case == "sharded":  # its first sitting ended with a validation of its own
+        if case == "sharded":  # its first session ended with a validation of its own
             found = [line for line in found if (line["split"], line["step"]) != ("valid", 11)]
         assert len(expected) == len(found) >= changes["steps"], case
         for one, two in zip(expected, found, strict=True):
