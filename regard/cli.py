@@ -5,11 +5,11 @@ Commands import what they need when they run: ``--help`` must answer before torc
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import sys
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -253,11 +253,10 @@ def train_command(
     if training.is_main():
         size = sum(parameter.numel() for parameter in model.parameters())
         print(f"{recipe.name}: {type(model).__name__} with {size:,} parameters, in {folder}")
-        for line in (train.report() if hasattr(train, "report") else None,):
-            if line:
-                print(line)
+        if hasattr(train, "report"):
+            print(train.report())
     again = " ".join([_typed(), "train", name, "--resume", *([f"--out {out}"] if out else [])])
-    summary = training.fit(model, train, valid, run, config, resume=resume, command=again, unit="tokens")
+    summary = training.fit(model, train, valid, run, config, resume=resume, command=again, unit=task.unit)
     if training.is_main():
         if summary.best is not None:
             print(
@@ -295,31 +294,18 @@ def evaluate_command(
     limit: Annotated[int | None, typer.Option("--limit", help="Only the first so many sentences, for a look.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Decode a split and measure it: BLEU, chrF and TER with sacrebleu's signatures."""
-    import inspect
+    """Measure a system on a split: for text BLEU, chrF and TER of what it writes, with sacrebleu's signatures."""
     import json
-    import time
 
     from regard.trained import Trained
 
     model = Trained.open(where, *(ensemble or []), which=which, data=data)
-    pairs = model.task.pairs(split)
-    began = time.perf_counter()
-    answers = [best for best, *_ in _progress(model.predict(pairs.source[:limit]), len(pairs.source[:limit]))]
-    seconds = time.perf_counter() - began
-    texts = [answer.text for answer in answers]
-    if limit is not None:
-        found = model.task.compare(texts, pairs.target[:limit])
-    elif answers[0].weights is not None and "weights" in inspect.signature(model.task.evaluate).parameters:
-        found = model.task.evaluate(texts, split, [answer.weights for answer in answers])
-    else:
-        found = model.task.evaluate(texts, split)
-    found["sentences_per_second"] = len(texts) / seconds
+    found = model.evaluate(split, limit=limit)
     if as_json:
-        print(json.dumps({**found, "signatures": model.task.signatures}, indent=1))
+        print(json.dumps({**found, "signatures": model.signatures}, indent=1))
         return
     for name, value in found.items():
-        print(f"{name:22} {value:8.2f}  {model.task.signatures.get(name, '')}".rstrip())
+        print(f"{name:22} {value:8.2f}  {model.signatures.get(name, '')}".rstrip())
 
 
 def _typed() -> str:
@@ -333,137 +319,75 @@ def _typed() -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def _progress(items: Iterable[Any], total: int) -> Iterable[Any]:
-    """A bar on stderr while a terminal looks on."""
-    if not sys.stderr.isatty():
-        return items
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(items, total=total, console=Console(stderr=True), transient=True)
+SHARED = ("where", "file", "what", "out", "ensemble", "data")
+"""What `predict` and `show` take for every kind of system."""
 
 
-@app.command("predict", epilog="Examples: regard predict translate-en-es · echo 'Hi!' | regard predict RUN --nbest 3")
+def _options(context: typer.Context, method: Callable[..., Any]) -> dict[str, Any]:
+    """The options that were typed, if ``method`` takes them: each kind of system has its own."""
+    known = [name for name, each in inspect.signature(method).parameters.items() if each.kind is each.KEYWORD_ONLY]
+    typed, spelled = {}, {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    for name, value in context.params.items():
+        source = context.get_parameter_source(name)
+        if name in SHARED or source is None or source.name != "COMMANDLINE":
+            continue
+        if name not in known:
+            others = ", ".join(spelled[each] for each in known if each in spelled) or "none"
+            raise ValueError(f"{context.params['where']} takes no {spelled[name]}; its options here: {others}")
+        typed[name] = value
+    return typed
+
+
+@app.command(
+    "predict",
+    epilog="Examples: regard predict translate-en-es · echo 'Hi!' | regard predict RUN --nbest 3 · "
+    "regard predict RUN news.txt --json",
+)
 def predict_command(
+    context: typer.Context,
     where: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a shipped model.")],
-    file: Annotated[Path | None, typer.Argument(help="One sentence a line; standard input if not given.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="What to answer; standard input if not given.")] = None,
     ensemble: Annotated[list[str] | None, typer.Option("--ensemble", metavar="RUN", help="More that vote.")] = None,
-    nbest: Annotated[int, typer.Option("--nbest", help="Answers to each sentence.", min=1)] = 1,
-    alignments: Annotated[bool, typer.Option("--alignments", help="Add word alignments, 0-0 1-2.")] = False,
+    data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")] = None,
+    nbest: Annotated[int, typer.Option("--nbest", help="Text: answers to each sentence.", min=1)] = 1,
+    alignments: Annotated[bool, typer.Option("--alignments", help="Text: add word alignments, 0-0 1-2.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    unknown: Annotated[
+    replace_unknown: Annotated[
         Path | None,
-        typer.Option("--replace-unknown", metavar="FILE", help="Replace unknown words: a dictionary, word TAB word."),
+        typer.Option("--replace-unknown", metavar="FILE", help="Text: a dictionary for unknown words, word TAB word."),
     ] = None,
-    copy: Annotated[bool, typer.Option("--copy-unknown", help="Copy unknown words from the source.")] = False,
+    copy_unknown: Annotated[
+        bool, typer.Option("--copy-unknown", help="Text: copy unknown words from the source.")
+    ] = False,
 ) -> None:
-    """Answer each line of a file or of standard input, in order; an empty line stays empty."""
-    import json
+    """Answer the lines of a file or of standard input, in order; an empty line stays empty."""
+    from regard.trained import Trained
 
-    from regard.trained import CHUNK, Trained
-
-    dictionary = _dictionary(unknown) if unknown else {} if copy else None
-    model = Trained.open(where, *(ensemble or []))
-    source = file.open(encoding="utf-8") if file else sys.stdin
+    model = Trained.open(where, *(ensemble or []), data=data)
     waiting = file is None and sys.stdin.isatty()
-    if waiting:
-        print("Type a sentence and press Enter; Ctrl-D ends.", file=sys.stderr)
-    with source:
-        lines = (line.rstrip("\n") for line in source)
-        kept = _Kept(lines)
-        options: dict[str, Any] = {"nbest": nbest, "chunk": 1 if waiting else CHUNK, "dictionary": dictionary}
-        for answers in model.predict(kept, alignments=alignments or as_json or dictionary is not None, **options):
-            sentence = kept.next()
-            if as_json:
-                found = [_as_json(answer) for answer in answers]
-                print(json.dumps({"source": sentence, "answers": found}, ensure_ascii=False), flush=waiting)
-                continue
-            for answer in answers:
-                fields = [answer.text]
-                if nbest > 1:
-                    fields.append(f"{answer.score:.4f}")
-                if alignments:
-                    fields.append(answer.pharaoh())
-                print("\t".join(fields), flush=waiting)
-
-
-class _Kept:
-    """Lines on their way to a model, remembered until their answers come back."""
-
-    def __init__(self, lines: Iterable[str]):
-        self.lines, self.waiting = lines, deque[str]()
-
-    def __iter__(self) -> Iterator[str]:
-        for line in self.lines:
-            self.waiting.append(line)
-            yield line
-
-    def next(self) -> str:
-        return self.waiting.popleft()
-
-
-def _as_json(answer: Any) -> dict[str, Any]:
-    weights = None if answer.weights is None else [[round(x, 4) for x in row] for row in answer.weights.tolist()]
-    return {
-        "text": answer.text,
-        "score": answer.score,
-        "source_words": answer.source_words,
-        "words": answer.words,
-        "weights": weights,
-    }
-
-
-def _dictionary(path: Path) -> dict[str, str]:
-    words = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        source, tab, target = line.partition("\t")
-        if line.strip() and not tab:
-            raise ValueError(f"{path}, line {number}: a dictionary has word TAB word, but here is {line!r}")
-        words[source.strip()] = target.strip()
-    return words
+    for line in model.answer(file, **_options(context, model.answer)):
+        print(line, flush=waiting)
 
 
 @app.command(
     "show", epilog="Examples: regard show translate-en-es 'I love coffee.' · … --out coffee.png · … --out coffee.html"
 )
 def show_command(
+    context: typer.Context,
     where: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a shipped model.")],
-    sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE…", help="What to answer.")],
+    what: Annotated[list[str] | None, typer.Argument(metavar="[WHAT]…", help="A sentence, for example.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="A picture (.png .svg .pdf) or a page (.html).")
     ] = None,
-    nbest: Annotated[int, typer.Option("--nbest", help="Hypotheses on the page.", min=1)] = 5,
+    data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")] = None,
+    nbest: Annotated[int, typer.Option("--nbest", help="Text: hypotheses on the page.", min=1)] = 5,
 ) -> None:
-    """Show where each word came from: in the terminal, as a picture, or as a page that needs no network."""
+    """Show where a system looked: in the terminal, as a picture, or as a page that needs no network."""
     from regard.trained import Trained
-    from regard.views import alignment, page
 
-    model = Trained.open(where)
-    found = list(model.predict(sentences, nbest=nbest))
-    views = []
-    for sentence, answers in zip(sentences, found, strict=True):
-        best = answers[0]
-        print(f"{sentence}\n→ {best.text}")
-        if best.weights is None or not best.words:
-            print("  (this system does not look at the source)" if best.words else "  (nothing to answer)")
-            continue
-        print(alignment.terminal(best.weights, best.words, best.source_words))
-        readings = [
-            alignment.Reading(answer.words, answer.weights, answer.score, answer.text)
-            for answer in answers
-            if answer.words
-        ]
-        views.append((sentence, best, alignment.beam(readings, best.source_words, title=sentence)))
-    if out is None or not views:
-        return
-    if out.suffix.lower() in (".html", ".htm"):
-        size = page.write(out, [view for _, _, view in views], title=where)
-        print(f"{out}: {size / 1000:,.0f} kB")
-        return
-    for number, (sentence, best, _) in enumerate(views, 1):
-        path = out if len(views) == 1 else out.with_stem(f"{out.stem}-{number}")
-        alignment.save(alignment.figure(best.weights, best.words, best.source_words, title=sentence), path)
-        print(path)
+    model = Trained.open(where, data=data)
+    for line in model.show(what or [], out, **_options(context, model.show)):
+        print(line)
 
 
 def _explain(error: Exception) -> str:

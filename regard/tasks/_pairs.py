@@ -30,6 +30,10 @@ class PairTask:
     and ``target_lengths`` (B,), the number of tokens to predict; padding is 0. For prediction there is no target.
     """
 
+    kind: ClassVar[str] = "text"
+    """What its answers are: the file of ``trained/`` that gives them."""
+    unit: ClassVar[str] = "tokens"
+    """What a system's ``count`` counts."""
     settings: ClassVar[type]
     """The class of ``config``."""
 

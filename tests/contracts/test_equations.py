@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import oracle
 import regard
 from contracts import builders
-from contracts.cases import FAST, KERNELS, Case, cases
+from contracts.part_cases import FAST, KERNELS, Case, cases
 from regard import parts
 from strategies import BATCHES
 

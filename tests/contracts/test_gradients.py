@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import regard
 from contracts import builders
-from contracts.cases import FAST, KERNELS, Case, cases, each_part, gradients, leaves, named, simple, slopes, steady
+from contracts.part_cases import FAST, KERNELS, Case, cases, each_part, gradients, leaves, named, simple, slopes, steady
 from regard import parts
 
 HALF = np.array([[True, True, False, True, True], [False] * 5])  # the second item of the batch is dead

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import oracle
 import regard
-from contracts.cases import KERNELS, Case, cases, each_part, gradients, simple, slopes, steady
+from contracts.part_cases import KERNELS, Case, cases, each_part, gradients, simple, slopes, steady
 from contracts.test_gradients import dtype_of
 
 ALL_KERNELS = [*KERNELS, None]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 import regard
-from contracts.cases import KERNELS
+from contracts.part_cases import KERNELS
 
 
 def close(ours: Tensor, theirs: Tensor) -> None:

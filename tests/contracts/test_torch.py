@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import oracle
 import regard
 from contracts import builders
-from contracts.cases import KERNELS, Case, each_part, gradients, named, simple, slopes, steady
+from contracts.part_cases import KERNELS, Case, each_part, gradients, named, simple, slopes, steady
 from contracts.test_gradients import dtype_of
 from regard import parts
 
