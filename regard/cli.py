@@ -284,6 +284,21 @@ def average_command(
     print(run.write_model("average", training.average(kept), {"averaged": len(kept)}))
 
 
+@app.command("export", epilog="Example: regard export runs/translate --out my-translator")
+def export_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it goes.")],
+    which: Annotated[str | None, typer.Option("--weights", help="average, best or last.")] = None,
+    whole: Annotated[bool, typer.Option("--float32", help="Keep all digits; half of them otherwise.")] = False,
+) -> None:
+    """Copy of a run only what prediction needs, small enough to give away; `predict` and `show` take the copy."""
+    from regard import training
+
+    pack = training.Run.open(folder).pack(out, which, half=not whole)
+    size = sum(path.stat().st_size for path in pack.folder.rglob("*") if path.is_file())
+    print(f"{out}: {size / 1e6:.1f} MB")
+
+
 @app.command("evaluate")
 def evaluate_command(
     where: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a shipped model.")],

@@ -52,7 +52,7 @@ SETS: dict[str, DataSet] = {
     ),
     "tatoeba": DataSet(
         about="English sentences with Spanish translations, from tatoeba.org through manythings.org",
-        licence="CC BY 2.0 FR",
+        licence="CC BY 2.0, attribution to tatoeba.org and manythings.org/anki",
         page="https://www.manythings.org/anki/",
         by_hand="The newest spa-eng.zip replaces the last one, so no checksum can be known. Take it from {page} and "
         "put its spa.txt into {folder}",

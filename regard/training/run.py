@@ -141,6 +141,27 @@ class Run:
         """The checkpoint to go on from."""
         return checkpoint.last(self.checkpoints)
 
+    def pack(self, folder: str | Path, which: str | None = None, *, half: bool = True) -> Run:
+        """A copy to give away: the recipe, the task and one set of weights, in float16 if ``half``.
+
+        It predicts without the data, and cannot be trained further. Where the data lay is not told.
+        """
+        source, facts = self.weights(which), self.facts()
+        tensors, about = checkpoint.read_weights(source)
+        # Tensors that are one and the same must stay so.
+        cast = {id(each): each.half() if half and each.is_floating_point() else each for each in tensors.values()}
+        pack = Run.create(folder, (self.folder / "recipe.toml").read_text(encoding="utf-8"))
+        for path in sorted(self.task.iterdir()):
+            content = path.read_bytes()
+            if path.name == "task.json":
+                kept = {key: value for key, value in json.loads(content).items() if key != "data"}
+                content = (json.dumps(kept, indent=2, ensure_ascii=False) + "\n").encode()
+            checkpoint.write_file(pack.task / path.name, content)
+        pack.write_model("best", {name: cast[id(tensor)] for name, tensor in tensors.items()}, about)
+        pack.checkpoints.rmdir()
+        pack.note(**{key: facts[key] for key in ("created", "summary") if key in facts}, packed=source.stem)
+        return pack
+
     @contextmanager
     def training(self) -> Iterator[None]:
         """Only one process trains in a folder; what a killed one left half written is removed."""

@@ -248,3 +248,29 @@ def test_everything_random_is_kept_apart_and_put_back(tmp_path):
     assert (draw(), draw()) == (first, second)
     rng.seed(3)
     assert draw() == inside
+
+
+def test_a_pack_predicts_and_tells_nothing_else(tmp_path):
+    run, model = Run.create(tmp_path / "run", "# A toy\n"), Toy()
+    about = {"format": 1, "task": "toy", "config": {}, "data": "/home/me/secret"}
+    (run.task / "task.json").write_text(json.dumps(about))
+    (run.task / "tokenizer.json").write_text("{}")
+    run.write_model("average", model.state_dict(), {"step": 7})
+    run.write_model("best", Toy(seed=3).state_dict())
+    checkpoint.write(run.checkpoints, 7, model.state_dict(), {})
+    run.note(summary={"minutes": 3.0})
+    pack = run.pack(tmp_path / "pack")
+    files = {str(path.relative_to(pack.folder)) for path in pack.folder.rglob("*") if path.is_file()}
+    assert files == {"run.json", "recipe.toml", "task/task.json", "task/tokenizer.json", "models/best.safetensors"}
+    assert "secret" not in (pack.task / "task.json").read_text()
+    assert pack.facts()["summary"] == {"minutes": 3.0} and pack.facts()["packed"] == "average"
+    stored = safetensors.torch.load_file(pack.weights())
+    assert len(stored) == len(model.state_dict()) - 1  # the tied one is still written once
+    assert {tensor.dtype for tensor in stored.values() if tensor.is_floating_point()} == {torch.float16}
+    fresh = Toy(seed=1)
+    load_weights(fresh, pack.weights())
+    torch.testing.assert_close(fresh.hidden.weight, model.hidden.weight, rtol=1e-3, atol=1e-3)
+    whole = run.pack(tmp_path / "whole", "average", half=False)
+    assert same(read_weights(whole.weights())[0], model)
+    with pytest.raises(FileExistsError, match="already holds a run"):
+        run.pack(tmp_path / "pack")
