@@ -57,6 +57,7 @@ class Attended:
         scores: (…, T, S), what was normalized, before masking.
         state: what the next call takes as ``state=``; None for most parts.
         log_prob: (…, T), log-probability of what a sampling normalizer drew.
+        edges: of :func:`regard.attend_edges`: the edges that the rows of weights and scores, (E, H), belong to.
     """
 
     context: Tensor
@@ -64,6 +65,7 @@ class Attended:
     scores: _OnDemand = _OnDemand()
     state: Any = None
     log_prob: Tensor | None = None
+    edges: Any = None
 
     def __repr__(self) -> str:
         weights = self.__dict__["_weights"]
@@ -79,7 +81,7 @@ class Attended:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and hasattr(Tensor, name):
             raise AttributeError(f"an Attended is not a tensor: write out.context.{name} or out.weights.{name}")
-        raise AttributeError(f"Attended has no {name!r}; it has context, weights, scores, state and log_prob")
+        raise AttributeError(f"Attended has no {name!r}; it has {_LISTED}")
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
@@ -96,7 +98,8 @@ def _unflatten(children: Iterable[Any], names: Iterable[str]) -> Attended:
     return Attended(**dict(zip(names, children, strict=True)))
 
 
-_FIELDS = ("context", "weights", "scores", "state", "log_prob")
+_FIELDS = ("context", "weights", "scores", "state", "log_prob", "edges")
+_LISTED = ", ".join(_FIELDS[:-1]) + f" and {_FIELDS[-1]}"
 # Weights that nobody has read do not travel through vmap, export or a replica's return; `weights=True` makes them.
 torch.utils._pytree.register_pytree_node(Attended, _flatten, _unflatten, serialized_type_name="regard.Attended")
 
@@ -104,7 +107,8 @@ torch.utils._pytree.register_pytree_node(Attended, _flatten, _unflatten, seriali
 class _Witness(threading.local):
     """Who in this thread sees every answer, and gives it in our place: a tape (:mod:`regard.tape`), or nobody."""
 
-    see: Callable[..., Attended] | None = None
+    see: Callable[[Recipe, Want, Callable[[Want], Attended]], Attended] | None = None
+    """Given the parts, whether the caller wants weights, and how to answer when asked for them or not."""
 
 
 witness = _Witness()
@@ -141,6 +145,7 @@ class Memory:
     mask: Mask | None = None
     project: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = field(default=None, repr=False)
     _shelf: _Shelf | None = field(default=None, repr=False)
+    _permits: Tensor | None = field(default=None, repr=False)
 
     @property
     def length(self) -> int:
@@ -155,6 +160,18 @@ class Memory:
         queries = self.mask.queries(len(leading) + 2)
         tensor = self.mask.tensor((*leading, queries, length), self.key.device)
         return tensor.any(dim=-2).expand(*leading, length)
+
+    def permits(self, query: Tensor) -> Tensor | None:
+        """Boolean, broadcastable to (…, T, S): what these queries may attend. Where it is the same for every query, it
+        is made once."""
+        if self.mask is None:
+            return None
+        known = self._permits
+        if known is None or (known.is_inference() and not torch.is_inference_mode_enabled()):
+            known = self.mask.tensor((*query.shape[:-1], self.length), query.device)
+            if not self.mask.by_query(query.ndim) and not torch.compiler.is_compiling():
+                self._permits = known
+        return known
 
     def select(self, index: Tensor) -> Memory:
         """The batch items ``index``, in that order: how a beam is reordered."""
@@ -205,6 +222,9 @@ class _Shelf:
         return self.rows[0].narrow(-2, 0, self.used), self.rows[1].narrow(-2, 0, self.used)
 
 
+NOTHING: Mapping[str, Tensor] = MappingProxyType({})
+
+
 class Recipe(NamedTuple):
     """The parts of an attention."""
 
@@ -229,7 +249,7 @@ class Call(NamedTuple):
     dropout: float = 0.0
     want: Want = "lazy"
     generator: torch.Generator | None = None
-    extras: Mapping[str, Tensor] = MappingProxyType({})
+    extras: Mapping[str, Tensor] = NOTHING
 
 
 def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
@@ -388,15 +408,18 @@ def answer(
 ) -> Attended:
     """Check the call, look once or query by query, and move the state on."""
     if not torch.compiler.is_compiling() and witness.see is not None:
-        return witness.see(recipe, query, memory, state, dropout, want, generator, extras)
-    extras = extras or {}
+        return witness.see(
+            recipe, want, lambda asked: answer(recipe, query, memory, state, dropout, asked, generator, extras)
+        )
+    extras = extras or NOTHING
     if want not in ("lazy", True, False):
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
     _check_query(recipe.score, query, memory)
     _check_extras(recipe, query, extras)
-    shape = (*query.shape[:-1], memory.length)
-    allowed = None if memory.mask is None else memory.mask.tensor(shape, query.device)
-    causal = isinstance(memory.mask, masks.Causal) and shape[-1] == shape[-2]
+    allowed, causal = None, False
+    if memory.mask is not None:
+        allowed, causal = memory.permits(query), isinstance(memory.mask, masks.Causal)
+        causal = causal and memory.length == query.shape[-2]
 
     stateful = recipe.stateful()
     states = tuple(part.start(memory) for part in stateful) if state is None else _unpack(state, stateful)
@@ -438,6 +461,8 @@ def _in_order(
 
 def _distribute(recipe: Recipe, call: Call) -> dict[Part, dict[str, Any]]:
     """What each part named in ``needs``."""
+    if not any(part is not None and part.needs for part in recipe):
+        return dict.fromkeys(recipe, {})
     states = dict(zip(recipe.stateful(), call.states, strict=True))
     given: dict[Part, dict[str, Any]] = {}
     for part in recipe:
@@ -485,34 +510,39 @@ def _pair(key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
-    key, name = memory.key, type(score).__name__
+    key, value = memory.key, memory.value
+    asked, known = query.shape, key.shape
+    fits = len(asked) == len(known) >= 2 and asked[:-2] == known[:-2] and query.device == key.device
+    width = score.query_dim if score.query_dim is not None else known[-1] if score.same_width else asked[-1]
+    if fits and asked[-1] == width and query.dtype == key.dtype == value.dtype:
+        return
+    name = type(score).__name__
     if query.ndim < 2:
         raise ValueError(f"query is (…, T, D), not {_shape(query)}; a single query is T=1: query[None]")
     if query.ndim != key.ndim:
         raise ValueError(
             f"query {_shape(query)} and key {_shape(key)} differ in rank; one query for an item is T=1: query[:, None]"
         )
-    if query.shape[:-2] != key.shape[:-2]:
+    if asked[:-2] != known[:-2]:
         raise ValueError(f"query {_shape(query)} and key {_shape(key)} differ in their leading dimensions")
     if query.device != key.device:
         raise ValueError(f"query is on {query.device} but key on {key.device}")
-    if score.query_dim is not None and query.shape[-1] != score.query_dim:
-        raise ValueError(
-            f"{name} is built for query_dim={score.query_dim}; query {_shape(query)} is {query.shape[-1]} wide"
-        )
-    if score.same_width and query.shape[-1] != key.shape[-1]:
+    if score.query_dim is not None and asked[-1] != score.query_dim:
+        raise ValueError(f"{name} is built for query_dim={score.query_dim}; query {_shape(query)} is {asked[-1]} wide")
+    if score.same_width and asked[-1] != known[-1]:
         raise ValueError(
             f"{name} compares queries and keys of one width, but query is {_shape(query)} and key {_shape(key)}; "
             "General, Additive and MLPDot take two"
         )
-    dtypes = {t.dtype for t in (query, key, memory.value)}
-    if len(dtypes) > 1 and not torch.is_autocast_enabled(query.device.type):
-        listed = f"{query.dtype}, {key.dtype} and {memory.value.dtype}"
+    if len({query.dtype, key.dtype, value.dtype}) > 1 and not torch.is_autocast_enabled(query.device.type):
+        listed = f"{query.dtype}, {key.dtype} and {value.dtype}"
         raise ValueError(f"query, key and value differ in dtype: {listed}")
 
 
-def _check_extras(recipe: Recipe, query: Tensor, extras: dict[str, Tensor]) -> None:
-    parts = [part for part in recipe if part is not None]
+def _check_extras(recipe: Recipe, query: Tensor, extras: Mapping[str, Tensor]) -> None:
+    parts = [part for part in recipe if part is not None and (extras or part.needs)]
+    if not parts:
+        return
     known = {name for part in parts for name in part.needs} - set(PROVIDED)
     for name in extras:
         if name not in known:

@@ -40,6 +40,10 @@ class Mask:
         """The number of queries that this mask is made for, for scores of ``rank`` dimensions; 1 if it fits any."""
         return 1
 
+    def by_query(self, rank: int) -> bool:
+        """Whether it may allow one query what it does not allow another, for scores of ``rank`` dimensions."""
+        return True
+
     def select(self, index: Tensor) -> Mask:
         """The mask of the batch items ``index``."""
         return self
@@ -90,7 +94,10 @@ class Dense(Mask):
         return fitted
 
     def queries(self, rank: int) -> int:
-        return self.allowed.shape[-2] if self.allowed.ndim > 2 or self.allowed.ndim == rank == 2 else 1
+        return self.allowed.shape[-2] if self.by_query(rank) else 1
+
+    def by_query(self, rank: int) -> bool:
+        return self.allowed.ndim > 2 or self.allowed.ndim == rank == 2
 
     def select(self, index: Tensor) -> Mask:
         per_item = self.allowed.ndim > 1 and self.allowed.shape[0] != 1
@@ -126,6 +133,9 @@ class Lengths(Mask):
     """The first ``lengths[b]`` keys of each batch item."""
 
     lengths: Tensor
+
+    def by_query(self, rank: int) -> bool:
+        return False
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         lengths = self.lengths if device is None else self.lengths.to(device)
@@ -177,6 +187,9 @@ class Combined(Mask):
     def queries(self, rank: int) -> int:
         return max(self.left.queries(rank), self.right.queries(rank))
 
+    def by_query(self, rank: int) -> bool:
+        return self.left.by_query(rank) or self.right.by_query(rank)
+
     def select(self, index: Tensor) -> Mask:
         return Combined(self.operation, self.left.select(index), self.right.select(index))
 
@@ -195,6 +208,9 @@ class Inverted(Mask):
 
     def queries(self, rank: int) -> int:
         return self.mask.queries(rank)
+
+    def by_query(self, rank: int) -> bool:
+        return self.mask.by_query(rank)
 
     def __invert__(self) -> Mask:
         return self.mask

@@ -38,7 +38,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from regard._lazy import nearest, snake
-from regard.attention import Attended, Memory, Recipe, Want, answer, witness
+from regard.attention import Attended, Recipe, Want, witness
 from regard.heads import MultiHead, PerHead
 from regard.normalizers._masked import masked_softmax
 
@@ -51,14 +51,16 @@ class Look:
     """One call of an attention.
 
     Attributes:
-        weights: (…, T, S), before dropout, detached, on the device they were computed on.
+        weights: (…, T, S), before dropout, detached, on the device they were computed on. Along edges: (E, H).
         log_prob: (…, T) where a sampling normalizer drew, else None.
         kind: the parts by name, e.g. ``"additive, softmax"``.
+        edges: (2, E), source and target of each row of the weights, where the keys were those of a graph; else None.
     """
 
     weights: Tensor
     log_prob: Tensor | None = None
     kind: str = ""
+    edges: Tensor | None = None
 
 
 @dataclass(eq=False)
@@ -89,6 +91,7 @@ class Entry:
         first, *others = (tuple(look.weights.shape) for look in self.calls)
         lengths = [first[-1], *(shape[-1] for shape in others)]
         steps = all(shape[:-1] == (*first[:-2], 1) for shape in others)
+        steps &= not others or self.calls[0].edges is None
         if not steps or lengths != sorted(lengths):
             raise ValueError(
                 f"{self.name!r} was called {len(self.calls)} times, with weights {self._shapes()}, and only the steps "
@@ -151,6 +154,8 @@ class Tape:
                 tensors[f"{index}.{call}.weights"] = look.weights.contiguous()
                 if look.log_prob is not None:
                     tensors[f"{index}.{call}.log_prob"] = look.log_prob.contiguous()
+                if look.edges is not None:
+                    tensors[f"{index}.{call}.edges"] = look.edges.clone()  # layers share them, a file cannot
             kinds = [look.kind for look in entry.calls]
             entries.append({"name": entry.name, "kinds": kinds, "rows": entry.rows, "columns": entry.columns})
         about = {"format": "regard.tape", "version": str(VERSION), "entries": json.dumps(entries, ensure_ascii=False)}
@@ -184,7 +189,8 @@ class Tape:
                 entry = Entry(saved["name"], [], saved["rows"], saved["columns"])
                 for call, kind in enumerate(saved["kinds"]):
                     key = f"{index}.{call}."
-                    entry.calls.append(Look(tensors[key + "weights"], tensors.get(key + "log_prob"), kind))
+                    more = tensors.get(key + "log_prob"), kind, tensors.get(key + "edges")
+                    entry.calls.append(Look(tensors[key + "weights"], *more))
                 tape._entries[entry.name] = entry
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is a damaged tape: {error!r}") from error
@@ -305,7 +311,7 @@ class _Recorder(TorchFunctionMode):
         if isinstance(output, Attended):
             if not run.seen:
                 kind = snake(type(getattr(module, "_orig_mod", module)).__name__)
-                self._keep(run, "returned", kind, vars(output)["_weights"], output.log_prob)
+                self._keep(run, "returned", kind, output)
             elif isinstance(module, MultiHead) and output.context.ndim == 2:  # unbatched: the heads had a batch of one
                 for look in run.looks:
                     look.weights = look.weights[0]
@@ -313,23 +319,13 @@ class _Recorder(TorchFunctionMode):
         if self.running:
             self.running[-1].seen |= run.seen
 
-    def see(
-        self,
-        recipe: Recipe,
-        query: Tensor,
-        memory: Memory,
-        state: Any,
-        dropout: float,
-        want: Want,
-        generator: torch.Generator | None,
-        extras: dict[str, Tensor] | None = None,
-    ) -> Attended:
-        """Answer as :func:`regard.attention.answer` does, and keep the weights, also where the caller wants none."""
+    def see(self, recipe: Recipe, want: Want, ask: Callable[[Want], Attended]) -> Attended:
+        """Answer as would be answered without a tape, and keep the weights, also where the caller wants none."""
         watched = bool(self.running) and self._mine()
         asked = "lazy" if watched and want is False else want
         witness.see, self.within = self.outer, self.within + 1
         try:
-            out = answer(recipe, query, memory, state, dropout, asked, generator, extras)
+            out = ask(asked)
         finally:
             witness.see, self.within = self.see, self.within - 1
         if watched:
@@ -337,8 +333,7 @@ class _Recorder(TorchFunctionMode):
             run.seen = True
             if len(self.running) > 1 and isinstance(self.running[-2].module, MultiHead):
                 run = self.running[-2]
-            # Not `out.weights`: that would leave weights without a graph in the model's own record.
-            self._keep(run, _place(), _kind(recipe), vars(out)["_weights"], out.log_prob)
+            self._keep(run, _place(), _kind(recipe), out)
             if want is False:
                 out.weights = out.scores = None
         return out
@@ -350,10 +345,11 @@ class _Recorder(TorchFunctionMode):
             return out
         reader = _hidden if getattr(func, "__name__", "") in _HIDDEN else _READERS.get(func)
         if reader is not None and self.running and not self.within and self._mine():
-            self._keep(self.running[-1], _place(), "scaled_dot, softmax", lambda: reader(*args, **kwargs))
+            seen = Attended(out, lambda: reader(*args, **kwargs))
+            self._keep(self.running[-1], _place(), "scaled_dot, softmax", seen)
         return out
 
-    def _keep(self, run: _Run, place: Any, kind: str, weights: Any, log_prob: Tensor | None = None) -> None:
+    def _keep(self, run: _Run, place: Any, kind: str, out: Attended) -> None:
         """Compute the weights if need be, and put them on the tape."""
         run.seen = True
         name = self.names[run.module]
@@ -364,12 +360,15 @@ class _Recorder(TorchFunctionMode):
         name = name if number == 1 else f"{name}#{number}"
         if self.patterns is not None and not any(fnmatchcase(name, pattern) for pattern in self.patterns):
             return
+        # Not `out.weights`: that would leave weights without a graph in the model's own record.
+        weights = vars(out)["_weights"]
         try:
             with torch.no_grad(), torch._C.DisableTorchFunction():
                 weights = weights() if callable(weights) else weights
             if weights is None:
                 raise RuntimeError("it gave no weights")
-            look = Look(_copy(weights), None if log_prob is None else _copy(log_prob), kind)
+            look = Look(_copy(weights), None if out.log_prob is None else _copy(out.log_prob), kind)
+            look.edges = None if out.edges is None else out.edges.index
         except RuntimeError as error:  # a recording that fails must not make the model fail
             self.reasons[name] = str(error).split("\n")[0]
             return
@@ -398,12 +397,16 @@ def _name(path: str, model: nn.Module) -> str:
     return ".".join(known) or snake(type(getattr(model, "_orig_mod", model)).__name__)
 
 
+_ASKING = frozenset(str(Path(__file__).with_name(name)) for name in ("attention.py", "edges.py", "tape.py"))
+"""The files through which a call comes here, by one way or another if several record."""
+
+
 def _place() -> frozenset[tuple[CodeType, int]]:
     """Where in the running module's forward an attention is called: equal for each turn of a loop, and different for
     two calls of one helper. A set, because under a second recorder the same calls are passed through twice."""
     frame, place = sys._getframe(1), set()
     while frame is not None and frame.f_code is not nn.Module._call_impl.__code__:
-        if frame.f_code.co_filename != __file__:
+        if frame.f_code.co_filename not in _ASKING:
             place.add((frame.f_code, frame.f_lasti))
         frame = frame.f_back  # type: ignore[assignment]
     return frozenset(place)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import platform
+import random
 import re
 import statistics
 import sys
@@ -146,15 +147,17 @@ def _run(contender: Contender, inputs: Sequence[Tensor], which: str) -> Callable
 
 
 def _medians(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Milliseconds; the contenders take turns, so that a busy moment of the machine hits all of them."""
+    """Milliseconds; the contenders take turns, so that a busy moment of the machine hits all of them, in an order that
+    changes, since each finds in the caches what the one before it left there."""
+    order = random.Random(0)
     for run in runs.values():
         run()
         run()
     start = time.perf_counter()
     times: dict[str, list[float]] = {name: [] for name in runs}
     while time.perf_counter() - start < seconds * len(runs) or len(times["ours"]) < 5:
-        for name, run in runs.items():
-            times[name].append(_once(run))
+        for name in order.sample(list(runs), len(runs)):
+            times[name].append(_once(runs[name]))
     return {name: statistics.median(found) for name, found in times.items()}
 
 

@@ -14,8 +14,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     """
     if mask is None:
         return torch.softmax(scores, dim=-1)
-    weights = torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), dim=-1)
-    return weights.masked_fill(~mask, 0.0)
+    weights = torch.softmax(torch.where(mask, scores, torch.finfo(scores.dtype).min), dim=-1)
+    return torch.where(mask, weights, 0.0)
 
 
 def below(scores: Tensor, mask: Tensor | None, depth: float) -> Tensor:
