@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -160,6 +160,10 @@ class Memory:
         queries = self.mask.queries(len(leading) + 2)
         tensor = self.mask.tensor((*leading, queries, length), self.key.device)
         return tensor.any(dim=-2).expand(*leading, length)
+
+    def within(self, mask: Mask | Tensor) -> Memory:
+        """The same memory, of which only what ``mask`` allows too may be attended."""
+        return Memory(self.key, self.value, masks.both(self.mask, masks.as_mask(mask)), self.project, self._shelf)
 
     def permits(self, query: Tensor) -> Tensor | None:
         """Boolean, broadcastable to (…, T, S): what these queries may attend. Where it is the same for every query, it
@@ -389,7 +393,7 @@ class Attention(nn.Module):
         if isinstance(key, Memory):
             if value is not None:
                 raise ValueError("value= beside a Memory: the memory has its own values")
-            memory = key if mask is None else replace(key, mask=masks.both(key.mask, masks.as_mask(mask)))
+            memory = key if mask is None else key.within(mask)
         else:
             memory = self.remember(key, value, mask=mask)
         dropout = self.dropout if self.training else 0.0

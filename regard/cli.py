@@ -334,6 +334,15 @@ def _typed() -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
+Nodes = Annotated[str | None, typer.Option("--nodes", metavar="A,B,…", help="Graphs: the nodes that are asked about.")]
+Graph = Annotated[int, typer.Option("--graph", help="Graphs: which one, if there are several.", min=0)]
+Head = Annotated[int | None, typer.Option("--head", help="Graphs, stacks: only this one.", min=0)]
+Story = Annotated[str | None, typer.Option("--task", metavar="NAME", help="Stories: which task's model answers.")]
+Repeats = Annotated[int, typer.Option("--repeats", help="Tapes: how often to repeat the copy.", min=1)]
+Rows = Annotated[int | None, typer.Option("--rows", help="Tapes: rows of memory, also more than in training.", min=1)]
+Seed = Annotated[int, typer.Option("--seed", help="Tapes: which random sequence.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
 SHARED = ("where", "file", "what", "out", "ensemble", "data")
 """What `predict` and `show` take for every kind of system."""
 
@@ -366,7 +375,7 @@ def predict_command(
     data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")] = None,
     nbest: Annotated[int, typer.Option("--nbest", help="Text: answers to each sentence.", min=1)] = 1,
     alignments: Annotated[bool, typer.Option("--alignments", help="Text: add word alignments, 0-0 1-2.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: Json = False,
     replace_unknown: Annotated[
         Path | None,
         typer.Option("--replace-unknown", metavar="FILE", help="Text: a dictionary for unknown words, word TAB word."),
@@ -374,6 +383,12 @@ def predict_command(
     copy_unknown: Annotated[
         bool, typer.Option("--copy-unknown", help="Text: copy unknown words from the source.")
     ] = False,
+    nodes: Nodes = None,
+    graph: Graph = 0,
+    task: Story = None,
+    repeats: Repeats = 1,
+    rows: Rows = None,
+    seed: Seed = 0,
 ) -> None:
     """Answer the lines of a file or of standard input, in order; an empty line stays empty."""
     from regard.trained import Trained
@@ -396,6 +411,14 @@ def show_command(
     ] = None,
     data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")] = None,
     nbest: Annotated[int, typer.Option("--nbest", help="Text: hypotheses on the page.", min=1)] = 5,
+    head: Head = None,
+    layer: Annotated[int, typer.Option("--layer", help="Graphs: which layer, from 1.", min=1)] = 1,
+    graph: Graph = 0,
+    task: Story = None,
+    split: Annotated[str, typer.Option("--split", help="Stories: where example numbers count.")] = "test",
+    repeats: Repeats = 1,
+    rows: Rows = None,
+    seed: Seed = 0,
 ) -> None:
     """Show where a system looked: in the terminal, as a picture, or as a page that needs no network."""
     from regard.trained import Trained

@@ -120,3 +120,22 @@ def test_values_default_to_the_keys_before_projection():
 def test_a_state_nobody_asked_for_is_refused(inputs):
     with pytest.raises(ValueError, match="no part of this attention has a state"):
         regard.Attention("dot")(*inputs, state=torch.zeros(B))
+
+
+def test_a_mask_that_was_used_is_not_used_where_it_does_not_belong():
+    """What a memory keeps of its mask goes neither with the mask of a call, nor into another memory or mode."""
+    attention, x = regard.Attention(), torch.randn(3, 6, 8)
+    query = torch.randn(3, 1, 8)
+    memory = attention.remember(x, mask=regard.masks.lengths(torch.tensor([6, 4, 2])))
+    with torch.inference_mode():
+        attention(query, memory)
+    first = attention(query.requires_grad_(), memory).context
+    first.sum().backward()  # the mask of inference mode could not be kept for this
+    narrow = attention(query, memory, mask=regard.masks.lengths(torch.tensor([1, 1, 1])))
+    assert torch.allclose(narrow.context[:, 0], x[:, 0])
+    assert torch.equal(attention(query, memory).context, first)
+    assert torch.allclose(attention(query[[2, 0]], memory.select(torch.tensor([2, 0]))).context, first[[2, 0]])
+    grown = memory.append(torch.zeros(3, 1, 8))
+    assert (attention(query, grown).weights[:, 0, -1] > 0).all()
+    two = attention(torch.cat([query, query], 1), memory).context
+    assert torch.allclose(two, first.expand(-1, 2, -1))
