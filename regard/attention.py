@@ -408,7 +408,7 @@ def answer(
     dropout: float,
     want: Want,
     generator: torch.Generator | None,
-    extras: dict[str, Tensor] | None = None,
+    extras: Mapping[str, Tensor] | None = None,
 ) -> Attended:
     """Check the call, look once or query by query, and move the state on."""
     if not torch.compiler.is_compiling() and witness.see is not None:
@@ -466,7 +466,7 @@ def _in_order(
 def _distribute(recipe: Recipe, call: Call) -> dict[Part, dict[str, Any]]:
     """What each part named in ``needs``."""
     if not any(part is not None and part.needs for part in recipe):
-        return dict.fromkeys(recipe, {})
+        return {part: {} for part in recipe if part is not None}
     states = dict(zip(recipe.stateful(), call.states, strict=True))
     given: dict[Part, dict[str, Any]] = {}
     for part in recipe:
