@@ -17,7 +17,7 @@ from regard import _lazy
 
 if TYPE_CHECKING:
     from regard.attention import Attended, Memory
-    from regard.kernels.forms import AdditiveForm, DotForm
+    from regard.kernels.forms import AdditiveForm, DotForm, SplitForm
 
 KINDS = ("scores", "normalizers", "windows", "refiners", "glimpses")
 PROVIDED = ("state", "positions", "generator")
@@ -73,8 +73,9 @@ class Score(Part):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "forward" in vars(cls) and "form" not in vars(cls):
-            cls.form = Score.form  # type: ignore[method-assign]  # an inherited fast twin would compute the old formula
+        for twin in ("form", "pairs"):  # an inherited one would compute the old formula
+            if "forward" in vars(cls) and twin not in vars(cls):
+                setattr(cls, twin, getattr(Score, twin))
 
     def project(self, key: Tensor) -> Tensor:
         """What depends on the keys alone, (…, S, D) → (…, S, D'); :meth:`Attention.remember` does it once."""
@@ -84,7 +85,11 @@ class Score(Part):
         """(…, T, D), projected (…, S, D') → (…, T, S)."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(query, key)")
 
-    def form(self, query: Tensor, key: Tensor) -> DotForm | AdditiveForm | None:
+    def pairs(self, query: Tensor, key: Tensor) -> Tensor:
+        """(…, D), projected (…, D') → (…): each query with one key, as along the edges of a graph."""
+        return self(query.unsqueeze(-2), key.unsqueeze(-2))[..., 0, 0]
+
+    def form(self, query: Tensor, key: Tensor) -> DotForm | AdditiveForm | SplitForm | None:
         """The same score in the words of the fast kernels, or None where the plain formula is to be used."""
         return None
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from regard.bench import attention
+from regard.bench import attention, graphs
 from regard.bench.measure import Case, Row, measure, table
 
 
@@ -59,3 +59,16 @@ def test_one_row_of_the_real_benchmark(tmp_path, capsys):
     assert found["machine"]["versions"]["torch"] == torch.__version__ and len(found["rows"]) == 1
     with pytest.raises(ValueError, match="'nothing like it'"):
         attention.run(quick=True, only="nothing like it")
+
+
+def test_the_benchmark_of_graphs(tmp_path, capsys):
+    pytest.importorskip("torch_geometric")
+    rows = graphs.run(tmp_path / "bench.json", quick=True, only="GATv2 layer")
+    found = json.loads((tmp_path / "bench.json").read_text())
+    assert found["machine"]["versions"]["torch-geometric"] and len(found["rows"]) == len(rows) == 4
+    assert "MB pyg" in capsys.readouterr().out
+    graphs.run(quick=True, only="growth")
+    assert "time ∝ edges^" in capsys.readouterr().out
+    assert graphs.run(quick=True, only="sparse features")[0].which == "training step"
+    with pytest.raises(ValueError, match="'nothing like it'"):
+        graphs.run(quick=True, only="nothing like it")

@@ -82,12 +82,13 @@ def table(rows: Sequence[Row]) -> str:
     """A Markdown table, aligned so that it reads well in a terminal too."""
     others = list(dict.fromkeys(name for row in rows for name in row.milliseconds if name != "ours"))
     head = ["work", "threads", "pass", "ours ms", *(f"{name} ms" for name in others)]
-    head += [*(f"× {name}" for name in others), "MB ours", "MB eager", "target"]
+    rival = "eager" if "eager" in others or not others else others[0]
+    head += [*(f"× {name}" for name in others), "MB ours", f"MB {rival}", "target"]
     body = []
     for row in rows:
         times = [_number(row.milliseconds.get(name)) for name in others]
         ratios = [_number(row.ratio(name), 2) if name in row.milliseconds else "" for name in others]
-        memory = [_number(row.megabytes.get(name), 1) for name in ("ours", "eager")]
+        memory = [_number(row.megabytes.get(name), 1) for name in ("ours", rival)]
         ours = _number(row.milliseconds["ours"])
         body.append([row.work, str(row.threads), row.which, ours, *times, *ratios, *memory, row.target])
     widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]

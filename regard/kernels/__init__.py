@@ -16,17 +16,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from regard import _lazy
-from regard.kernels import additive, chunked, dot, local
-from regard.kernels.forms import AdditiveForm, DotForm
+from regard.kernels import additive, chunked, dot, edges, local
+from regard.kernels.forms import AdditiveForm, DotForm, LeakyForm, SplitForm
 from regard.parts import Normalizer, Score
 
 Form = DotForm | AdditiveForm
+_Any = TypeVar("_Any", bound=DotForm | AdditiveForm | SplitForm)
 CHOICES = ("plain", "chunked", "fused")
 _LARGE = 2**26
 """Bytes of a (…, T, S, D) temporary from which a chunked pass pays."""
@@ -53,10 +54,31 @@ def use(name: str) -> Iterator[None]:
 
 def lower(score: Score, query: Tensor, key: Tensor, given: dict[str, Any]) -> Form | None:
     """The score in the words of the kernels, or None where the plain path is to be taken."""
-    return None if _choice.name == "plain" else score.form(query, key, **given)
+    form = None if _choice.name == "plain" else score.form(query, key, **given)
+    return None if isinstance(form, LeakyForm | SplitForm) else form  # those have kernels for edges alone
 
 
-def keep(form: Form) -> Form:
+def lower_edges(score: Score, query: Tensor, key: Tensor, value: Tensor) -> DotForm | LeakyForm | SplitForm | None:
+    """The score in the words of the kernels for edges, or None where the plain path is to be taken.
+
+    query (H, N_t, D) and projected key (H, N_s, D') are seen as queries and keys of H heads.
+    """
+    form = score.form(query, key) if _choice.name in ("auto", "fused") else None
+    if not isinstance(form, DotForm | LeakyForm | SplitForm) or not _fits_numba(form.query, form.key, value):
+        return None
+    return form
+
+
+def head_dot(rows: Tensor, weight: Tensor) -> Tensor:
+    """rows·weight, (…, S, D) → (…, S, 1), for weight (D,), or (H, D) and rows (…, H, S, D)."""
+    nodes = rows.transpose(0, 1) if rows.ndim == 3 and weight.ndim == 2 else rows  # the rows of nodes, seen as heads
+    fits = nodes is not rows and nodes.is_contiguous() and rows.shape[-1] % edges.LANES == 0
+    if fits and _choice.name in ("auto", "fused") and _fits_numba(rows, weight):
+        return edges.head_dot(nodes, weight).T.unsqueeze(-1)
+    return rows @ weight.unsqueeze(-1)
+
+
+def keep(form: _Any) -> _Any:
     """The form with copies of whatever an optimizer could change in place."""
     held: dict[str, Any] = {name: _own(tensor) for name, tensor in vars(form).items() if isinstance(tensor, Tensor)}
     return replace(form, **held)

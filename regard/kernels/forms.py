@@ -1,5 +1,7 @@
-"""The two shapes that the scores with fast twins boil down to. A score says which it is; a kernel asks only for
-that.
+"""The shapes that the scores with fast twins boil down to. A score says which it is; a kernel asks only for that.
+
+Dense kernels know :class:`DotForm` and :class:`AdditiveForm`, those for edges :class:`DotForm`, :class:`SplitForm` and
+:class:`LeakyForm`.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import leaky_relu
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,32 @@ class AdditiveForm:
     key: Tensor
     weight: Tensor
 
+    def bend(self, x: Tensor) -> Tensor:
+        return torch.tanh(x)
+
     def scores(self) -> Tensor:
-        hidden = torch.tanh(self.query.unsqueeze(-2) + self.key.unsqueeze(-3))  # (…, T, S, D)
+        hidden = self.bend(self.query.unsqueeze(-2) + self.key.unsqueeze(-3))  # (…, T, S, D)
         weight = self.weight if self.weight.ndim == 1 else self.weight[:, None, :, None]
         return hidden @ weight if self.weight.ndim == 1 else (hidden @ weight).squeeze(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class LeakyForm(AdditiveForm):
+    """v · LeakyReLU(q + k), shaped as its parent."""
+
+    slope: float = 0.2
+
+    def bend(self, x: Tensor) -> Tensor:
+        return leaky_relu(x, self.slope)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitForm:
+    """LeakyReLU(q + k) of one number for each query, (…, T, 1), and one for each key, (…, S, 1)."""
+
+    query: Tensor
+    key: Tensor
+    slope: float = 0.2
+
+    def scores(self) -> Tensor:
+        return leaky_relu(self.query + self.key.mT, self.slope)

@@ -57,6 +57,41 @@ SETS: dict[str, DataSet] = {
         by_hand="The newest spa-eng.zip replaces the last one, so no checksum can be known. Take it from {page} and "
         "put its spa.txt into {folder}",
     ),
+    "planetoid": DataSet(
+        about="Cora: 2,708 papers that cite each other, in 7 classes (Yang et al. 2016, arXiv:1603.08861)",
+        licence="MIT",
+        page="https://github.com/kimiyoung/planetoid",
+        homes=("https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/",),
+        files={
+            "ind.cora.allx": "9419ba2f26f5c35243db64aba110e0f35a04851609e0dc5433450676ca6b8543",
+            "ind.cora.ally": "2b998f5cc7fedc86e7f97ca2498f47a1ffc1462c29e2d578b23bf3f62b6e7d71",
+            "ind.cora.graph": "58f13302f39dde8852dad6fe6d15b89b077b6d7f837626bce671ef80344b383d",
+            "ind.cora.test.index": "297ce89af2b51a6a194181c7dbe1796c6a1cf9cd9349a88383b1b1e227867875",
+            "ind.cora.tx": "b9afbaa4a400df991f6f02ef677e1e44da55ffc04801fd02f9e673987829226a",
+            "ind.cora.ty": "41f5ac76596a1699cc33f53084a2419e92961c42bb75f36fc38e616d348532ad",
+            "ind.cora.x": "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
+            "ind.cora.y": "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
+        },
+    ),
+    "babi": DataSet(
+        about="20 tasks of reading and reasoning, 1,000 questions each (Weston et al. 2015, arXiv:1502.05698)",
+        licence="CC BY 3.0",
+        page="https://research.facebook.com/downloads/babi/",
+        by_hand="Take tasks_1-20_v1-2.tar.gz from {page} and unpack it into {folder}",
+    ),
+    "mnist": DataSet(
+        about="70,000 handwritten digits (LeCun et al. 1998)",
+        licence="CC BY-SA 3.0",
+        page="https://yann.lecun.com/exdb/mnist/",
+        by_hand="Take the four files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+        "t10k-labels-idx1-ubyte, gzipped or not, and put them into {folder}",
+    ),
+    "cluttered-mnist": DataSet(
+        about="12,000 digits of 40 × 40 pixels among clutter, one .npz file",
+        licence="MIT",
+        page="https://github.com/daviddao/spatial-transformer-tensorflow",
+        by_hand="Take data/mnist_sequence1_sample_5distortions5x5.npz from {page} and put it into {folder}",
+    ),
     "wmt14-en-de": DataSet(
         about="4.5 million sentences of European news and parliament, English and German",
         licence="for research",

@@ -1,0 +1,220 @@
+"""``regard bench graphs``: attention along edges against PyTorch Geometric, the same weights on the same graphs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.bench.measure import Case, Row, as_json, machine, measure, table
+from regard.edges import EdgeAttention, Edges
+from regard.scores import LeakyAdditive, LeakyConcat, ScaledDot
+from regard.systems.gat import GAT, Config
+
+NODES, EDGES = 50_000, 1_000_000
+CORA = {"nodes": 2708, "edges": 10_556, "features": 1433, "words": 18, "classes": 7, "train": 140}
+
+
+def run(json_file: Path | None = None, quick: bool = False, only: str = "") -> list[Row]:
+    """Measure the rows whose name holds ``only``, print the table, and write it as JSON if asked. ``quick`` takes
+    graphs a hundred times smaller and one thread, to see that all runs."""
+    pyg = _pyg()
+    about = machine()
+    about["versions"]["torch-geometric"] = pyg.__version__
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    print(f"{about['processor']}, {about['cores']} cores; {versions}")
+    print("Medians in milliseconds; `× pyg` is how many times faster than PyG ours is; MB is peak extra memory.\n")
+    rows: list[Row] = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1,) if quick else (1, 2):
+            for make in _cases(pyg, 100 if quick else 1):
+                torch.manual_seed(0)
+                case = make()
+                if only not in case.work:
+                    continue
+                rows += measure(case, threads, seconds=0.05 if quick else 1.0)
+                print(f"  {threads} thread{'s' * (threads > 1)}: {case.work}", file=sys.stderr)
+    finally:
+        torch.set_num_threads(before)
+    if not rows:
+        raise ValueError(f"no row of this benchmark has {only!r} in its name")
+    print(table(rows))
+    for line in slopes(rows):
+        print(line)
+    if json_file is not None:
+        json_file.write_text(json.dumps(as_json(rows) | {"machine": about}, indent=1) + "\n")
+    return rows
+
+
+def slopes(rows: list[Row]) -> Iterator[str]:
+    """How time grows with the number of edges: the exponent between the smallest and the largest graph."""
+    for kind in ("50,000 nodes", "20 edges a node"):
+        for threads in sorted({row.threads for row in rows}):
+            times = [
+                (_edges_of(row.work), row.milliseconds["ours"])
+                for row in rows
+                if row.threads == threads and row.work.startswith("growth") and row.work.endswith(kind)
+            ]
+            if len(times) > 1:
+                (few, quick), (many, slow) = min(times), max(times)
+                exponent = math.log(slow / quick) / math.log(many / few)
+                yield f"\ngrowth, {kind}, {threads} threads: time ∝ edges^{exponent:.2f} (target: at most 1.1)"
+
+
+def _edges_of(work: str) -> int:
+    return int(work.split(" edges")[0].split()[-1].replace(",", ""))
+
+
+def _pyg() -> ModuleType:
+    try:
+        import torch_geometric  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ValueError("this benchmark compares with PyTorch Geometric: pip install torch-geometric") from error
+    return torch_geometric
+
+
+def _cases(pyg: ModuleType, shrink: int) -> Iterator[Callable[[], Case]]:
+    """Cases are built one by one, so that only one's tensors are in memory."""
+    nodes, edges = NODES // shrink, EDGES // shrink
+    for kind, heads, width, target in (
+        ("GAT", 8, 8, "≥ 5× pyg"),
+        ("GAT", 4, 64, "≥ 10× pyg; memory ≤ 1/10"),
+        ("GATv2", 8, 8, "≥ 5× pyg"),
+        ("GATv2", 4, 64, "≥ 5× pyg"),
+        ("dot", 8, 8, ""),
+    ):
+        yield partial(_layer, pyg, kind, nodes, edges, heads, width, target)
+    yield partial(_cora, pyg, "dense features", "≥ 8× pyg")
+    yield partial(_cora, pyg, "sparse features", "≥ 8× pyg")
+    for count in (100_000, 1_000_000, 10_000_000):
+        yield partial(_growth, nodes, count // shrink, "50,000 nodes")
+        yield partial(_growth, count // shrink // 20, count // shrink, "20 edges a node")
+
+
+def _layer(pyg: ModuleType, kind: str, nodes: int, edges: int, heads: int, width: int, target: str) -> Case:
+    """One layer with its projections; self-loops as PyG's layers make them, which they do anew at each call."""
+    dim = heads * width
+    index = torch.randint(nodes, (2, edges))
+    x = torch.randn(nodes, dim)
+    graph = Edges(index, nodes, self_loops=True)
+    if kind == "dot":
+        theirs = pyg.nn.TransformerConv(dim, width, heads=heads, root_weight=False, bias=False)
+        index = graph.index  # this one adds no loops
+    else:
+        theirs = (pyg.nn.GATConv if kind == "GAT" else pyg.nn.GATv2Conv)(dim, width, heads=heads, bias=False)
+    ours = _ours(kind, theirs, heads, width)
+    parameters = [p for p in theirs.parameters() if p.requires_grad]
+    contenders = {"ours": lambda: ours(x, graph), "pyg": lambda: theirs(x, index)}
+    if kind == "GAT" and width == 8:
+        raw = graph.index
+        contenders["ours, sorting anew"] = lambda: ours(x, Edges(raw, nodes))
+    work = f"{kind} layer, {nodes:,} nodes, {edges:,} edges, {heads} heads × {width}"
+    return Case(work, contenders, [x, *parameters], target, tolerance=1e-3)
+
+
+def _ours(kind: str, theirs: Any, heads: int, width: int) -> Callable[[Tensor, Edges], Tensor]:
+    """Our layer with the very parameters of PyG's."""
+    shape = (heads, width)
+    if kind == "GAT":
+        score: Any = LeakyConcat(width, width, heads=heads)
+        del score.query, score.key  # parameters; the layer below sets PyG's in their place
+    elif kind == "GATv2":
+        score = LeakyAdditive(width, heads=heads)
+        del score.v
+    else:
+        score = ScaledDot()
+    attention = EdgeAttention(score)
+
+    def layer(x: Tensor, edges: Edges) -> Tensor:
+        if kind == "GAT":
+            score.query, score.key = theirs.att_dst[0], theirs.att_src[0]
+            query = key = value = theirs.lin(x).unflatten(-1, shape)
+        elif kind == "GATv2":
+            score.v = theirs.att[0]
+            query, key = (linear(x).unflatten(-1, shape) for linear in (theirs.lin_r, theirs.lin_l))
+            value = key
+        else:
+            linears = (theirs.lin_query, theirs.lin_key, theirs.lin_value)
+            query, key, value = (linear(x).unflatten(-1, shape) for linear in linears)
+        return attention(query, key, value, edges).context.flatten(1)
+
+    return layer
+
+
+def _cora(pyg: ModuleType, features: str, target: str) -> Case:
+    """A whole training step: both layers with dropout, the loss, backward and Adam, on a random graph as large as Cora
+    and with as many words to a node; the network, and for dense features all else, as in PyG's examples/gat.py."""
+    nodes, words, classes = CORA["nodes"], CORA["words"], CORA["classes"]
+    x = torch.zeros(nodes, CORA["features"])
+    x.scatter_(1, torch.randint(CORA["features"], (nodes, words)), 1 / words)
+    index = torch.randint(nodes, (2, CORA["edges"]))
+    labels, asked = torch.randint(classes, (nodes,)), torch.arange(CORA["train"])
+    graph = Edges(index, nodes, self_loops=True)
+    model = GAT(Config(CORA["features"], classes))
+    batch: dict[str, Any] = {"features": x, "edges": graph, "labels": labels, "nodes": asked}
+    if features.startswith("sparse"):
+        batch["features"] = x.to_sparse_csr()
+        batch["turned"] = _turned(batch["features"])
+    theirs = _Example(pyg, CORA["features"], classes)
+    contenders = {
+        "ours": _step(model, lambda: model(batch)["loss"]),
+        "pyg": _step(theirs, lambda: functional.cross_entropy(theirs(x, index)[asked], labels[asked])),
+    }
+    return Case(f"GAT on a graph of Cora's size, {features}", contenders, (), target, ("training step",), None)
+
+
+def _step(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    adam = torch.optim.Adam(model.parameters(), 0.005, weight_decay=5e-4)
+
+    def step() -> Tensor:
+        adam.zero_grad()
+        value = loss()
+        value.backward()
+        adam.step()
+        return value.detach().requires_grad_()  # the measurement goes backward once more, from here
+
+    return step
+
+
+class _Example(nn.Module):
+    """The network of PyG's examples/gat.py."""
+
+    def __init__(self, pyg: ModuleType, features: int, classes: int):
+        super().__init__()
+        self.first = pyg.nn.GATConv(features, 8, heads=8, dropout=0.6)
+        self.second = pyg.nn.GATConv(64, classes, heads=1, concat=False, dropout=0.6)
+
+    def forward(self, x: Tensor, index: Tensor) -> Tensor:
+        x = functional.elu(self.first(functional.dropout(x, 0.6, self.training), index))
+        return self.second(functional.dropout(x, 0.6, self.training), index)
+
+
+def _turned(features: Tensor) -> Tensor:
+    """The transpose of sparse features, with the place of each value instead of the value, as the system takes it."""
+    places = torch.arange(features.values().numel())
+    starts, columns = features.crow_indices(), features.col_indices()
+    turned = torch.sparse_csr_tensor(
+        starts, columns, places + 1.0, features.shape, check_invariants=False
+    ).to_sparse_csc()
+    order = turned.values().long() - 1
+    shape = (features.shape[1], features.shape[0])
+    return torch.sparse_csr_tensor(turned.ccol_indices(), turned.row_indices(), order, shape, check_invariants=False)
+
+
+def _growth(nodes: int, edges: int, kind: str) -> Case:
+    """Attention alone, 8 heads × 8, forward and backward, against nobody."""
+    graph = Edges(torch.randint(nodes, (2, edges)), nodes)
+    attention = EdgeAttention(LeakyConcat(8, 8, heads=8))
+    x = torch.randn(nodes, 8, 8)
+    contenders = {"ours": lambda: attention(x, x, x, graph).context}
+    return Case(f"growth, {edges:,} edges, {kind}", contenders, [x], "", ("forward+backward",), None)

@@ -1,0 +1,396 @@
+"""Attention along the edges of a graph: the same recipe, where each target looks only at the sources of its edges.
+
+    edges = Edges(index, nodes, self_loops=True)            # (2, E), sources above targets, as in PyG
+    out = attend_edges(query, key, value, edges)            # (N_t, H, D), (N_s, H, D), (N_s, H, F)
+    out.context, out.weights, out.edges                     # (N_t, H, F), (E, H), which edge each weight is on
+
+Letters: N_s sources, N_t targets (the same N nodes in most graphs), E edges, H heads, D the width of query and key, F
+that of values. A target without an edge gets 0. Nothing of size E·H·F is built by the fused kernels, which serve the
+dot family, :class:`~regard.scores.LeakyConcat` (GAT) and :class:`~regard.scores.LeakyAdditive` (GATv2) in float32 on
+the CPU; every other score, precision and device takes the plain path, which builds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from regard import kernels
+from regard.attention import Attended, Recipe, Want, _drop, _part, witness
+from regard.kernels import edges as fused
+from regard.normalizers import Sigmoid, Softmax
+from regard.parts import Normalizer, Score, build
+
+
+class Rows(NamedTuple):
+    """Edges sorted by the node at one of their ends (CSR): those of node n are start[n] to start[n + 1].
+
+    Attributes:
+        start: (N + 1,).
+        node: (E,), the node at the other end, in ascending order for each n.
+        place: (E,), where among the edges sorted by source it lies.
+        edge: (E,), which edge of :attr:`Edges.index` it is.
+    """
+
+    start: Tensor
+    node: Tensor
+    place: Tensor
+    edge: Tensor
+
+
+class Edges:
+    """The edges of a graph, sorted by target and by source when first needed, and then kept.
+
+    Args:
+        index: (2, E) integers, ``index[0]`` the source of each edge and ``index[1]`` its target, in any order. An edge
+            that comes twice counts twice.
+        nodes: how many nodes there are, or how many (sources, targets) in a bipartite graph; by default as many as the
+            index names.
+        self_loops: give every node one edge to itself, behind all others; self-loops that ``index`` has are dropped
+            first, as PyG's ``GATConv`` does. In a bipartite graph, source n and target n are taken for one node.
+
+    Attributes:
+        index: (2, E) int64, the edges as they are used and as ``weights`` lists them.
+        nodes: (N_s, N_t).
+    """
+
+    index: Tensor
+    nodes: tuple[int, int]
+
+    def __init__(self, index: Tensor, nodes: int | tuple[int, int] | None = None, *, self_loops: bool = False):
+        index = _checked(index)
+        self.nodes = _count(index, nodes)
+        if self_loops:
+            loops = torch.arange(min(self.nodes), device=index.device).expand(2, -1)
+            index = torch.cat([index[:, index[0] != index[1]], loops], dim=1)
+        self.index = index
+        self._sorted: dict[str, Tensor] = {}
+
+    @classmethod
+    def of(
+        cls, edges: Edges | Tensor, nodes: int | tuple[int, int] | None = None, *, self_loops: bool = False
+    ) -> Edges:
+        """Edges as they are, or those of a (2, E) index."""
+        return edges if isinstance(edges, Edges) else cls(edges, nodes, self_loops=self_loops)
+
+    @classmethod
+    def batch(cls, graphs: Sequence[Edges]) -> Self:
+        """One graph of several that are not connected: nodes and edges one graph after the other."""
+        if not graphs:
+            raise ValueError("a batch of graphs holds at least one")
+        shifted, sources, targets = [], 0, 0
+        for graph in graphs:
+            shifted.append(graph.index + graph.index.new_tensor([[sources], [targets]]))
+            sources, targets = sources + graph.nodes[0], targets + graph.nodes[1]
+        return cls(torch.cat(shifted, dim=1), (sources, targets))
+
+    @property
+    def incoming(self) -> Rows:
+        """The edges of each target; ``node`` are their sources."""
+        return self._rows("incoming")
+
+    @property
+    def outgoing(self) -> Rows:
+        """The edges of each source; ``node`` are their targets."""
+        return self._rows("outgoing")
+
+    def joined(self, name: str) -> Tensor:
+        """The four tensors of ``incoming`` or ``outgoing`` one behind the other, as the kernels read them."""
+        if name not in self._sorted:
+            source, target = self.index
+            if name == "outgoing":
+                _, edge = fused.sort_nodes(target, self.nodes[1])
+                start, order = fused.sort_nodes(source[edge], self.nodes[0])
+                edge, place, other = edge[order], torch.arange(len(self), device=self.device), target
+            else:
+                edge, other = self.outgoing.edge, source
+                start, place = fused.sort_nodes(target[edge], self.nodes[1])
+                edge = edge[place]
+            self._sorted[name] = torch.cat([start, other[edge].to(start.dtype), place.to(start.dtype), edge])
+        return self._sorted[name]
+
+    @property
+    def device(self) -> torch.device:
+        return self.index.device
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Edges:
+        """The same edges on another device, moved as a tensor would be."""
+        if self.device == torch.device(device):
+            return self
+        tensors, about = _flatten(self)
+        return _unflatten([tensor.to(device, non_blocking=non_blocking) for tensor in tensors], about)
+
+    def _rows(self, name: str) -> Rows:
+        joined, size = self.joined(name), len(self)
+        return Rows(*joined.split([joined.shape[0] - 3 * size, size, size, size]))
+
+    def __len__(self) -> int:
+        """E, self-loops included."""
+        return self.index.shape[1]
+
+    def __repr__(self) -> str:
+        sources, targets = self.nodes
+        ends = f"{sources} nodes" if sources == targets else f"{sources} sources, {targets} targets"
+        return f"Edges({ends}, {len(self)} edges)"
+
+
+def attend_edges(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    edges: Edges | Tensor,
+    *,
+    score: str | Score = "scaled_dot",
+    normalizer: str | Normalizer = "softmax",
+    dropout: float = 0.0,
+    weights: Want = "lazy",
+    generator: torch.Generator | None = None,
+) -> Attended:
+    """Score, normalize, sum along edges: :func:`regard.attend` where target t may attend source s if an edge s → t is.
+
+    Args:
+        query: (N_t, H, D), or (N_t, D) without heads.
+        key: (N_s, H, D).
+        value: (N_s, H, F); the keys, if None.
+        edges: which source each target looks at; a (2, E) index is sorted anew at each call.
+        score: a name or an instance, except one of places or with a state.
+        normalizer: softmax, over the edges of each target, or sigmoid.
+        dropout: the share of weights dropped; always, there is no training mode here.
+        weights: ``"lazy"`` computes them when they are read, True now, False never.
+        generator: drives dropout.
+
+    Returns:
+        ``context`` (N_t, H, F), or (N_t, F) without heads; ``weights`` and ``scores`` (E, H), in the order of
+        ``edges.index``, H = 1 without heads.
+    """
+    recipe = Recipe(_part("scores", score), _part("normalizers", normalizer))
+    if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
+        raise ValueError(f"score {score!r} has parameters: build it once and use regard.EdgeAttention")
+    return _answer(recipe, query, key, value, edges, dropout, weights, generator)
+
+
+class EdgeAttention(nn.Module):
+    """:func:`attend_edges` with a score that has parameters.
+
+    Args:
+        score: an instance, or the name of a score without arguments. In GAT it is ``LeakyConcat(D, D, heads=H)``, and
+            query, key and value are all W h, (N, H, D).
+        normalizer: softmax or sigmoid.
+        dropout: share of weights dropped in training.
+    """
+
+    def __init__(
+        self,
+        score: str | Score = "scaled_dot",
+        normalizer: str | Normalizer = "softmax",
+        *,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.score: Score = build("scores", score)
+        self.normalizer: Normalizer = build("normalizers", normalizer)
+        self.dropout = dropout
+        _check_parts(Recipe(self.score, self.normalizer), dropout)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor | None,
+        edges: Edges | Tensor,
+        *,
+        weights: Want = "lazy",
+        generator: torch.Generator | None = None,
+    ) -> Attended:
+        """Look with N_t queries (N_t, H, D) at those of N_s keys (N_s, H, D) that an edge leads from."""
+        recipe = Recipe(self.score, self.normalizer)
+        dropout = self.dropout if self.training else 0.0
+        return _answer(recipe, query, key, value, edges, dropout, weights, generator)
+
+
+def _answer(
+    recipe: Recipe,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    edges: Edges | Tensor,
+    dropout: float,
+    want: Want,
+    generator: torch.Generator | None,
+) -> Attended:
+    """Check the call, give tensors without heads one, and look."""
+    if not torch.compiler.is_compiling() and witness.see is not None:
+        return witness.see(
+            recipe, want, lambda asked: _answer(recipe, query, key, value, edges, dropout, asked, generator)
+        )
+    value = key if value is None else value
+    if want not in ("lazy", True, False):
+        raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
+    _check_parts(recipe, dropout)
+    _check_tensors(recipe.score, query, key, value)
+    if not isinstance(edges, Edges):
+        edges = Edges(edges, (key.shape[0], query.shape[0]))
+    _check_edges(edges, query, key)
+    single = query.ndim == 2
+    if single:
+        query, key, value = (t.unsqueeze(1) for t in (query, key, value))
+    out = _look(recipe, query, key, value, edges, dropout, want, generator)
+    if single:
+        out.context = out.context.squeeze(1)
+    return out
+
+
+def _look(
+    recipe: Recipe,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edges: Edges,
+    dropout: float,
+    want: Want,
+    generator: torch.Generator | None,
+) -> Attended:
+    """score → normalize → sum, over the edges of each target."""
+    score, normalizer = recipe.score, recipe.normalizer
+    queries = query.transpose(0, 1)  # (H, N_t, D): what scores take for queries and keys of H heads
+    keys = score.project(key.transpose(0, 1))  # (H, N_s, D')
+
+    form = kernels.lower_edges(score, queries, keys, value) if fused.short(len(edges), *edges.nodes) else None
+    if form is not None:
+        context = fused.attend(form, normalizer, value, edges, dropout, generator)
+        if not want:
+            return Attended(context, edges=edges)
+        later = _Later(kernels.keep(form), normalizer, edges)
+        if want is True:
+            return Attended(context, later.weights(), later.scores(), edges=edges)
+        return Attended(context, later.weights, later.scores, edges=edges)
+
+    source, target = edges.index
+    scores = score.pairs(query[target], keys.transpose(0, 1)[source])  # (E, H)
+    weights = normalize(normalizer, scores, edges)
+    kept = _drop(weights, dropout, generator)
+    context = sum_edges(kept.unsqueeze(-1) * value[source], edges)
+    return Attended(context, weights, scores, edges=edges) if want else Attended(context, edges=edges)
+
+
+@dataclass(eq=False)
+class _Later:
+    """Scores and weights that the kernel did not write down, and what is needed to do so."""
+
+    form: Any
+    normalizer: Normalizer
+    edges: Edges
+
+    def scores(self) -> Tensor:
+        return fused.scores(self.form, self.edges)
+
+    def weights(self) -> Tensor:
+        return normalize(self.normalizer, self.scores(), self.edges)
+
+
+def normalize(normalizer: Normalizer, scores: Tensor, edges: Edges) -> Tensor:
+    """(E, H) → (E, H), over the edges of each target. In float32 where the scores are less precise."""
+    if isinstance(normalizer, Sigmoid):
+        return normalizer(scores, None)
+    assert isinstance(normalizer, Softmax)
+    exact = scores.to(torch.promote_types(scores.dtype, torch.float32)) / normalizer.temperature
+    target = edges.index[1]
+    peak = exact.new_full((edges.nodes[1], exact.shape[1]), float("-inf"))
+    peak = peak.scatter_reduce(0, target.unsqueeze(1).expand_as(exact), exact.detach(), "amax")
+    raised = torch.exp(exact - peak[target])
+    weights = raised / sum_edges(raised, edges)[target]
+    return weights.to(scores.dtype)
+
+
+def sum_edges(rows: Tensor, edges: Edges) -> Tensor:
+    """(E, …) → (N_t, …): for each target the sum over its edges, added up in float32 or better."""
+    exact = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    total = exact.new_zeros(edges.nodes[1], *rows.shape[1:])
+    return total.index_add(0, edges.index[1], exact).to(rows.dtype)
+
+
+def _checked(index: Tensor) -> Tensor:
+    """A copy of the index as int64, if it is one: the kernels trust it, so nobody else may change it."""
+    if not isinstance(index, Tensor) or index.ndim != 2 or index.shape[0] != 2:
+        found = str(tuple(index.shape)) if isinstance(index, Tensor) else type(index).__name__
+        raise ValueError(f"edges are a (2, E) tensor, sources above targets, not {found}")
+    if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+        raise ValueError(f"an edge index holds integers, not {index.dtype}: write index.long()")
+    return index.to(torch.int64, copy=True)
+
+
+def _count(index: Tensor, nodes: int | tuple[int, int] | None) -> tuple[int, int]:
+    """(N_s, N_t), when no edge leads outside."""
+    low, high = (index.amin(1).tolist(), index.amax(1).tolist()) if index.shape[1] else ([0, 0], [-1, -1])
+    if nodes is None:
+        nodes = max(high) + 1
+    sources, targets = (nodes, nodes) if isinstance(nodes, int) else nodes
+    for end, name, size in ((0, "source", sources), (1, "target", targets)):
+        if low[end] < 0 or high[end] >= size:
+            bad = low[end] if low[end] < 0 else high[end]
+            place = int((index[end] == bad).nonzero()[0])
+            pair = " → ".join(str(n) for n in index[:, place].tolist())
+            raise ValueError(f"edge {place}, {pair}, names {name} {bad}, but there are {size}, numbered from 0")
+    return sources, targets
+
+
+def _check_parts(recipe: Recipe, dropout: float) -> None:
+    score, normalizer = recipe.score, recipe.normalizer
+    if score.positional or "state" in score.needs:
+        raise ValueError(f"{type(score).__name__} scores places in a sequence, and the nodes of a graph have none")
+    if type(normalizer) not in (Softmax, Sigmoid):
+        raise ValueError(f"edges are normalized by Softmax or Sigmoid, not by {type(normalizer).__name__}")
+    if not 0.0 <= dropout <= 1.0:
+        raise ValueError(f"dropout is a share between 0 and 1, not {dropout}")
+
+
+def _check_tensors(score: Score, query: Tensor, key: Tensor, value: Tensor) -> None:
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
+        raise ValueError(f"nodes have rows (N, H, width), or all (N, width), not {shapes}")
+    if not query.shape[1:-1] == key.shape[1:-1] == value.shape[1:-1]:
+        raise ValueError(f"query, key and value differ in their number of heads: {shapes}")
+    if key.shape[0] != value.shape[0]:
+        raise ValueError(f"each key has one value: {shapes}")
+    name = type(score).__name__
+    for what, tensor, width in (("query", query, score.query_dim), ("key", key, score.key_dim)):
+        if width is not None and tensor.shape[-1] != width:
+            raise ValueError(f"{name} is built for {what}_dim={width}; {what} {tuple(tensor.shape)} is not so wide")
+    if score.same_width and query.shape[-1] != key.shape[-1]:
+        raise ValueError(f"{name} compares queries and keys of one width: {shapes}")
+    heads = getattr(score, "heads", None)
+    if heads is not None and heads != (1 if query.ndim == 2 else query.shape[1]):
+        raise ValueError(f"{name} is built for heads={heads}: {shapes}")
+    dtypes = {t.dtype for t in (query, key, value)}
+    if len(dtypes) > 1 and not torch.is_autocast_enabled(query.device.type):
+        raise ValueError(f"query, key and value differ in dtype: {query.dtype}, {key.dtype} and {value.dtype}")
+    if not query.device == key.device == value.device:
+        raise ValueError(f"query, key and value are on {query.device}, {key.device} and {value.device}")
+
+
+def _check_edges(edges: Edges, query: Tensor, key: Tensor) -> None:
+    if edges.nodes != (key.shape[0], query.shape[0]):
+        raise ValueError(
+            f"the edges are between {edges.nodes[0]} sources and {edges.nodes[1]} targets, but there are "
+            f"{key.shape[0]} keys and {query.shape[0]} queries"
+        )
+    if edges.device != query.device:
+        raise ValueError(f"the edges are on {edges.device}, but query on {query.device}: edges.to(query.device)")
+
+
+def _flatten(edges: Edges) -> tuple[list[Any], Any]:
+    return [edges.index, *edges._sorted.values()], (edges.nodes, tuple(edges._sorted))
+
+
+def _unflatten(children: Any, about: Any) -> Edges:
+    edges = Edges.__new__(Edges)
+    (edges.index, *joined), (edges.nodes, names) = children, about
+    edges._sorted = dict(zip(names, joined, strict=True))
+    return edges
+
+
+torch.utils._pytree.register_pytree_node(Edges, _flatten, _unflatten, serialized_type_name="regard.Edges")

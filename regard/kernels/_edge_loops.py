@@ -1,0 +1,609 @@
+"""The loops of the kernels for edges, compiled by numba. Imported at first use only.
+
+Tensors come as addresses, of float32 or int32 numbers in C order: numba counts references to arrays, even in a function
+that is called for each edge, and two threads that count the same array wait for each other.
+
+Rows of nodes lie one behind the other: the number of head h, column c of node n is at (n·heads + h)·columns + c, and
+columns are a multiple of LANES, filled up with zeros. A row of one number for each head, as scores are, has ``lanes``
+columns, heads filled up likewise. Nodes are cut into parts of about equally many edges; a kernel takes a range of parts
+and writes only what belongs to their nodes, so that the result is the same on any number of threads.
+
+LLVM makes no vectors of a loop when it cannot tell that it is eight long and that its arrays are different ones, and
+the heads of graph attention are that narrow. So the innermost loops are written as operations on vectors; in this file,
+because numba renews its copy on disk only when the file of the kernel itself changes.
+"""
+
+# mypy: disable-error-code="call-arg"
+# The first argument of an intrinsic is numba's own.
+from contextlib import contextmanager
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from regard.kernels._pool import FAST, compiled
+
+LANES = 8
+BLOCK = 32  # edges whose scores are held at a time
+SPLIT, LEAKY, DOT = range(3)
+LINE = 16  # numbers in a line of the cache
+SOON = 12  # how many edges before its turn a row is fetched
+
+f32, u32 = np.float32, np.uint32
+ZERO, ONE = f32(0), f32(1)
+INFINITE = f32(np.inf)
+
+FLAGS = tuple(sorted(FAST))
+REAL, WORD, SIZE = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+VECTOR, WORDS = ir.VectorType(REAL, LANES), ir.VectorType(WORD, LANES)
+SIZE_T, NUMBER = types.intp, types.float32
+
+
+def each(rule):
+    """out[at…] = rule(builder, out[at…], x[i…]) of ``width`` numbers."""
+
+    @intrinsic
+    def row(typing, out, at, x, i, width):
+        return _operation(rule, [SIZE_T] * 5, rows=(0, 2))
+
+    return row
+
+
+def each_pair(rule):
+    """out[at…] = rule(builder, out[at…], x[i…], y[j…]) of ``width`` numbers."""
+
+    @intrinsic
+    def row(typing, out, at, x, i, y, j, width):
+        return _operation(rule, [SIZE_T] * 7, rows=(0, 2, 4))
+
+    return row
+
+
+def each_scaled(rule):
+    """out[at…] = rule(builder, out[at…], x[i…], scale[s + h]) of ``width`` numbers for each head h."""
+
+    @intrinsic
+    def row(typing, out, at, scale, s, x, i, heads, width):
+        return _operation(rule, [SIZE_T] * 8, rows=(0, 4), scale=2, heads=6)
+
+    return row
+
+
+def each_bent(rule):
+    """out[at…] = rule(builder, out[at…], x[i…], y[j…], scale[s + h], bend) of ``width`` numbers for each head h."""
+
+    @intrinsic
+    def row(typing, out, at, scale, s, bend, x, i, y, j, heads, width):
+        kinds = [SIZE_T] * 4 + [NUMBER] + [SIZE_T] * 6
+        return _operation(rule, kinds, rows=(0, 5, 7), scale=2, bend=4, heads=9)
+
+    return row
+
+
+def _operation(rule, kinds, rows, scale=None, bend=None, heads=None):
+    """Signature and code of an operation on vectors. ``rows``, ``scale``, … say which of the arguments are what; each
+    address is followed by a place, the last argument is the width."""
+
+    def generate(context, builder, signature, args):
+        everywhere = [] if bend is None else [_everywhere(builder, args[bend])]
+        with cgutils.for_range(builder, SIZE(1) if heads is None else args[heads]) as head:
+            given = everywhere
+            if scale is not None:
+                factor = builder.load(_pointer(builder, args[scale], builder.add(args[scale + 1], head.index)))
+                given = [_everywhere(builder, factor), *everywhere]
+            with _steps(builder, builder.mul(head.index, args[-1]), args[-1]) as place:
+                vectors = [_pointer(builder, args[n], builder.add(args[n + 1], place), VECTOR) for n in rows]
+                numbers = [builder.load(vector, align=4) for vector in vectors]
+                builder.store(rule(builder, *numbers, *given), vectors[0], align=4)
+        return context.get_dummy_value()
+
+    return types.void(*kinds), generate
+
+
+@intrinsic
+def put_dots(typing, out, at, x, i, y, j, heads, width):
+    """out[at + h] = x[i…]·y[j…] of ``width`` numbers for each head h."""
+    return _sums(lambda b, x, y: b.fmul(x, y, flags=FLAGS), [SIZE_T] * 8, rows=(2, 4))
+
+
+@intrinsic
+def put_bent_dots(typing, out, at, bend, x, i, y, j, z, k, heads, width):
+    """out[at + h] = z[k…]·LeakyReLU(x[i…] + y[j…]) of ``width`` numbers for each head h."""
+    kinds = [SIZE_T] * 2 + [NUMBER] + [SIZE_T] * 8
+    return _sums(lambda b, x, y, z, bend: b.fmul(z, _bent(b, bend, x, y), flags=FLAGS), kinds, rows=(3, 5, 7), bend=2)
+
+
+def _sums(rule, kinds, rows, bend=None):
+    """As `_operation`, with sums over each head's numbers."""
+
+    def generate(context, builder, signature, args):
+        given = [] if bend is None else [_everywhere(builder, args[bend])]
+        total = cgutils.alloca_once(builder, VECTOR)
+        with cgutils.for_range(builder, args[-2]) as head:
+            builder.store(_constant(0), total)
+            with _steps(builder, builder.mul(head.index, args[-1]), args[-1]) as place:
+                vectors = [_pointer(builder, args[n], builder.add(args[n + 1], place), VECTOR) for n in rows]
+                more = rule(builder, *(builder.load(vector, align=4) for vector in vectors), *given)
+                builder.store(builder.fadd(builder.load(total), more, flags=FLAGS), total)
+            out = _pointer(builder, args[0], builder.add(args[1], head.index))
+            builder.store(_across(builder, builder.load(total)), out)
+        return context.get_dummy_value()
+
+    return types.void(*kinds), generate
+
+
+@intrinsic
+def fill(typing, out, at, number, width):
+    """out[at…] = number."""
+
+    def generate(context, builder, signature, args):
+        number = _everywhere(builder, args[2])
+        with _steps(builder, args[1], args[3]) as place:
+            builder.store(number, _pointer(builder, args[0], place, VECTOR), align=4)
+        return context.get_dummy_value()
+
+    return types.void(SIZE_T, SIZE_T, NUMBER, SIZE_T), generate
+
+
+@intrinsic
+def put_few(typing, out, at, x, i, count):
+    """out[at…] = x[i…], of any count."""
+
+    def generate(context, builder, signature, args):
+        with cgutils.for_range(builder, args[4]) as step:
+            number = builder.load(_pointer(builder, args[2], builder.add(args[3], step.index)))
+            builder.store(number, _pointer(builder, args[0], builder.add(args[1], step.index)))
+        return context.get_dummy_value()
+
+    return types.void(*[SIZE_T] * 5), generate
+
+
+@intrinsic
+def integer(typing, x, i):
+    """x[i] of int32 numbers."""
+
+    def generate(context, builder, signature, args):
+        return builder.sext(builder.load(_pointer(builder, *args, WORD)), SIZE)
+
+    return SIZE_T(SIZE_T, SIZE_T), generate
+
+
+@intrinsic
+def put_drawn(typing, out, at, first, second, limit, boost, width):
+    """out[at…] = boost, or 0 where a hash of ``first`` and ``second`` is below the limit; ``first`` counts upwards."""
+
+    def generate(context, builder, signature, args):
+        first, second, limit = (_everywhere(builder, word, WORDS) for word in args[2:5])
+        boost, zero = _everywhere(builder, args[5]), _constant(0)
+        first = builder.add(first, ir.Constant(WORDS, list(range(LANES))))
+        with _steps(builder, SIZE(0), args[6]) as place:
+            count = builder.add(first, _everywhere(builder, builder.trunc(place, WORD), WORDS))
+            hashed = _mixed(builder, builder.xor(_mixed(builder, count), second))
+            kept = builder.select(builder.icmp_unsigned(">=", hashed, limit), boost, zero)
+            builder.store(kept, _pointer(builder, args[0], builder.add(args[1], place), VECTOR), align=4)
+        return context.get_dummy_value()
+
+    word = types.uint32
+    return types.void(SIZE_T, SIZE_T, word, word, word, NUMBER, SIZE_T), generate
+
+
+def _mixed(builder, x):
+    """A permutation of 32-bit integers in which every bit of x moves about half of the others."""
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+        x = builder.xor(x, builder.lshr(x, ir.Constant(WORDS, [shift] * LANES)))
+        x = builder.mul(x, ir.Constant(WORDS, [factor] * LANES))
+    return x
+
+
+@intrinsic
+def fetch(typing, x, i, width):
+    """Have x[i…] brought to the cache meanwhile."""
+
+    def generate(context, builder, signature, args):
+        byte = ir.IntType(8)
+        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), WORD, WORD, WORD])
+        hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        with _steps(builder, args[1], args[2], LINE) as place:
+            pointer = builder.bitcast(_pointer(builder, args[0], place), byte.as_pointer())
+            builder.call(hint, [pointer, WORD(0), WORD(3), WORD(1)])  # for reading, all caches, data
+        return context.get_dummy_value()
+
+    return types.void(SIZE_T, SIZE_T, SIZE_T), generate
+
+
+@contextmanager
+def _steps(builder, start, width, size=LANES):
+    """A loop over start, start + size, … below start + width."""
+    end = builder.add(start, width)
+    with cgutils.for_range_slice(builder, start, end, SIZE(size), inc=True) as (place, _):
+        yield place
+
+
+def _pointer(builder, address, place, kind=REAL):
+    """To the number at a place, or to a vector of them; all numbers have four bytes."""
+    return builder.inttoptr(builder.add(address, builder.mul(place, SIZE(4))), kind.as_pointer())
+
+
+def _constant(number):
+    return ir.Constant(VECTOR, [float(number)] * LANES)
+
+
+def _everywhere(builder, number, kind=VECTOR):
+    nothing = ir.Constant(kind, ir.Undefined)
+    vector = builder.insert_element(nothing, number, WORD(0))
+    return builder.shuffle_vector(vector, nothing, ir.Constant(WORDS, [0] * LANES))
+
+
+def _across(builder, vector):
+    """The sum of a vector's numbers, by halves."""
+    size = LANES
+    while size > 1:
+        size //= 2
+        nothing = ir.Constant(vector.type, ir.Undefined)
+        low, high = (
+            builder.shuffle_vector(vector, nothing, ir.Constant(ir.VectorType(WORD, size), list(places)))
+            for places in (range(size), range(size, 2 * size))
+        )
+        vector = builder.fadd(low, high, flags=FLAGS)
+    return builder.extract_element(vector, WORD(0))
+
+
+def _times_add(builder, old, x, y):
+    return builder.fadd(old, builder.fmul(x, y, flags=FLAGS), flags=FLAGS)
+
+
+def _if_positive(builder, x, one, other):
+    """``one`` where x > 0, else ``other``, also where x is NaN."""
+    return builder.select(builder.fcmp_ordered(">", x, _constant(0)), one, other)
+
+
+def _bent(builder, slope, x, y):
+    """LeakyReLU(x + y)."""
+    both = builder.fadd(x, y)
+    return _if_positive(builder, both, both, builder.fmul(slope, both))
+
+
+def _slope(builder, slope, x, y):
+    """The derivative of LeakyReLU at x + y."""
+    return _if_positive(builder, builder.fadd(x, y), _constant(1), slope)
+
+
+LN2_HIGH = 0.693359375  # nine bits, so that its product with an exponent is exact
+LOW, HIGH = -87, 88  # e^x is a normal number between
+
+
+def _exp(builder, x):
+    """e^x, at least e^LOW and at most e^HIGH: 2^n·e^f with |f| <= ln(2)/2, 2^n set in the exponent bits. NaN stays."""
+    b, low, high = builder, _constant(LOW), _constant(HIGH)
+    x = b.select(b.fcmp_ordered("<", x, low), low, b.select(b.fcmp_ordered(">", x, high), high, x))
+    known = b.select(b.fcmp_ordered("ord", x, x), x, low)  # NaN has no integer part
+    whole = b.fadd(b.fmul(known, _constant(1 / np.log(2))), _constant(0.5))
+    floor = cgutils.get_or_insert_function(b.module, ir.FunctionType(VECTOR, [VECTOR]), f"llvm.floor.v{LANES}f32")
+    n = b.call(floor, [whole])
+    f = b.fsub(x, b.fmul(n, _constant(LN2_HIGH)))
+    f = b.fsub(f, b.fmul(n, _constant(np.log(2) - LN2_HIGH)))
+    p = _constant(1 / 5040)
+    for factorial in (720, 120, 24, 6, 2, 1, 1):
+        p = b.fadd(b.fmul(p, f, flags=("contract",)), _constant(1 / factorial), flags=("contract",))
+    exponent = b.add(b.fptosi(n, WORDS), ir.Constant(WORDS, [127] * LANES))
+    return b.fmul(p, b.bitcast(b.shl(exponent, ir.Constant(WORDS, [23] * LANES)), VECTOR))
+
+
+def _logistic(builder, x):
+    """1 / (1 + e^-x)."""
+    return builder.fdiv(_constant(1), builder.fadd(_constant(1), _exp(builder, builder.fneg(x))))
+
+
+put = each(lambda b, old, x: x)
+put_minus = each(lambda b, old, x: b.fneg(x))
+put_inverse = each(lambda b, old, x: b.fdiv(_constant(1), x))
+put_larger = each(lambda b, old, x: b.select(b.fcmp_ordered(">", x, old), x, old))
+put_logistic = each(lambda b, old, x: _logistic(b, x))
+add = each(lambda b, old, x: b.fadd(old, x, flags=FLAGS))
+put_product = each_pair(lambda b, old, x, y: b.fmul(x, y))
+put_exp = each_pair(lambda b, old, x, y: _exp(b, b.fadd(x, y)))
+put_scaled = each_scaled(lambda b, old, x, scale: b.fmul(scale, x))
+add_scaled = each_scaled(lambda b, old, x, scale: _times_add(b, old, scale, x))
+put_bent = each_bent(lambda b, old, x, y, scale, slope: _bent(b, slope, x, y))
+add_bent = each_bent(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _bent(b, slope, x, y)))
+add_slope = each_bent(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _slope(b, slope, x, y)))
+# From the gradient of a weight that of its score: x is the weight and y, for a softmax, minus the mean over the edges.
+to_softmax = each_pair(lambda b, old, x, y: b.fmul(b.fadd(old, y), x))
+to_logistic = each(lambda b, old, x: b.fmul(old, b.fmul(x, b.fsub(_constant(1), x))))
+# From the gradient of LeakyReLU that of its input, which has the sign of its output, x.
+to_bent = each_bent(lambda b, old, x, y, scale, slope: b.fmul(old, _if_positive(b, x, _constant(1), slope)))
+
+
+@compiled
+def draw(keep, count, place, at, lanes, drop):
+    """keep[e, h] = 0 for a share of the weights, else what makes up for them; a function of edge, head and seed.
+
+    ``drop`` is (two words of seed, the share as a part of 2³², what a kept weight is multiplied by).
+    """
+    first, second, limit, boost = drop
+    for e in range(count):
+        count_up = u32(u32(integer(place, at + e)) * u32(lanes) + first)
+        put_drawn(keep, e * lanes, count_up, second, limit, boost, lanes)
+
+
+@compiled
+def ahead(x, node, at, edges, row):
+    """Have the row of a node that will soon be needed brought to the cache."""
+    if at + SOON < edges:
+        fetch(x, integer(node, at + SOON) * row, row)
+
+
+@compiled
+def score(kind, scores, count, node, at, edges, mine, own, theirs, weight, slope, heads, lanes, width):
+    """scores[e, h] of the node ``own`` with the ``count`` nodes node[at…]."""
+    row = lanes if kind == SPLIT else heads * width
+    for e in range(count):
+        i, j, x = own * row, integer(node, at + e) * row, e * lanes
+        ahead(theirs, node, at + e, edges, row)
+        if kind == SPLIT:
+            put_bent(scores, x, mine, i, slope, mine, i, theirs, j, 1, lanes)
+        elif kind == DOT:
+            put_dots(scores, x, mine, i, theirs, j, heads, width)
+        else:
+            put_bent_dots(scores, x, slope, mine, i, theirs, j, weight, 0, heads, width)
+
+
+@compiled
+def forward(first, last, cuts, rows, sizes, kind, sigmoid, drop, slope, query, key, weight, value, context, low, part):
+    """The context of the targets of parts first…last. For a softmax also ``low``, minus the largest score, and
+    ``part``, 1 / Σ e^(score + low), both (N_t, lanes)."""
+    start, node, place = rows
+    edges, heads, lanes, width, columns = sizes
+    row, block = heads * columns, BLOCK * lanes
+    memory = np.zeros(2 * block + 3 * lanes + row, f32)
+    scores = memory.ctypes.data
+    keep = scores + 4 * block
+    top = keep + 4 * block
+    total, shrink, held = top + 4 * lanes, top + 8 * lanes, top + 12 * lanes
+    for i in range(cuts[first], cuts[last]):
+        fill(held, 0, ZERO, row)
+        fill(top, 0, -INFINITE, lanes)
+        fill(total, 0, ZERO, lanes)
+        for at in range(integer(start, i), integer(start, i + 1), BLOCK):
+            count = min(BLOCK, integer(start, i + 1) - at)
+            score(kind, scores, count, node, at, edges, query, i, key, weight, slope, heads, lanes, width)
+            if sigmoid:
+                put_logistic(scores, 0, scores, 0, count * lanes)
+            else:
+                put(shrink, 0, top, 0, lanes)
+                for e in range(count):
+                    put_larger(top, 0, scores, e * lanes, lanes)
+                put_minus(low, i * lanes, top, 0, lanes)
+                if at > integer(start, i):
+                    put_exp(shrink, 0, shrink, 0, low, i * lanes, lanes)
+                    put_product(total, 0, total, 0, shrink, 0, lanes)
+                    put_scaled(held, 0, shrink, 0, held, 0, heads, columns)
+                for e in range(count):
+                    put_exp(scores, e * lanes, scores, e * lanes, low, i * lanes, lanes)
+                    add(total, 0, scores, e * lanes, lanes)
+            if drop[2] > 0:
+                draw(keep, count, place, at, lanes, drop)
+                put_product(scores, 0, scores, 0, keep, 0, count * lanes)
+            for e in range(count):
+                j = integer(node, at + e) * row
+                ahead(value, node, at + e, edges, row)
+                add_scaled(held, 0, scores, e * lanes, value, j, heads, columns)
+        if sigmoid:
+            put(context, i * row, held, 0, row)
+        elif integer(start, i) == integer(start, i + 1):
+            fill(context, i * row, ZERO, row)
+            fill(low, i * lanes, ZERO, lanes)
+            fill(part, i * lanes, ZERO, lanes)
+        else:
+            put_inverse(part, i * lanes, total, 0, lanes)
+            put_scaled(context, i * row, part, i * lanes, held, 0, heads, columns)
+    memory[0] = ZERO  # so that it lives as long as its address is used
+
+
+@compiled
+def summarize(first, last, cuts, _, sizes, context, grad, low, part, out):
+    """What `backward` reads of each target, together: low, part, and −grad·context, (N_t, 3, lanes)."""
+    heads, lanes, columns = sizes[1], sizes[2], sizes[4]
+    for i in range(cuts[first], cuts[last]):
+        x, y, z = i * heads * columns, i * lanes, i * 3 * lanes
+        put(out, z, low, y, lanes)
+        put(out, z + lanes, part, y, lanes)
+        fill(out, z + 2 * lanes, ZERO, lanes)
+        put_dots(out, z + 2 * lanes, grad, x, context, x, heads, columns)
+        put_minus(out, z + 2 * lanes, out, z + 2 * lanes, lanes)
+
+
+@compiled
+def backward(
+    first,
+    last,
+    cuts,
+    rows,
+    sizes,
+    kind,
+    sigmoid,
+    drop,
+    slope,
+    query,
+    key,
+    weight,
+    value,
+    known,
+    grad,
+    grad_key,
+    grad_value,
+    grad_scores,
+):
+    """From grad, the gradient of the context, those of key and value of the sources of parts first…last, and of the
+    scores of their edges, (E, heads); with SPLIT, of what the LeakyReLU is taken of.
+
+    With p the weights, m what dropout multiplies them by and δ = grad·context: dv = Σ p m grad, ds = p (m grad·v − δ).
+    """
+    start, node, place = rows
+    edges, heads, lanes, width, columns = sizes
+    row, inner, block = heads * columns, heads * width, BLOCK * lanes
+    own = lanes if kind == SPLIT else inner
+    memory = np.zeros(4 * block + own + row, f32)
+    scores = memory.ctypes.data
+    weights, slopes, keep, grad_own = scores + 4 * block, scores + 8 * block, scores + 12 * block, scores + 16 * block
+    held = grad_own + 4 * own
+    for j in range(cuts[first], cuts[last]):
+        fill(held, 0, ZERO, row)
+        fill(grad_own, 0, ZERO, own)
+        for at in range(integer(start, j), integer(start, j + 1), BLOCK):
+            count = min(BLOCK, integer(start, j + 1) - at)
+            score(kind, scores, count, node, at, edges, key, j, query, weight, slope, heads, lanes, width)
+            for e in range(count):
+                i = integer(node, at + e) * row
+                ahead(grad, node, at + e, edges, row)
+                ahead(known, node, at + e, edges, 3 * lanes)
+                put_dots(slopes, e * lanes, grad, i, value, j * row, heads, columns)
+            if drop[2] > 0:
+                draw(keep, count, place, at, lanes, drop)
+                put_product(slopes, 0, slopes, 0, keep, 0, count * lanes)
+            if sigmoid:
+                put_logistic(weights, 0, scores, 0, count * lanes)
+                to_logistic(slopes, 0, weights, 0, count * lanes)
+            else:
+                for e in range(count):
+                    x, i = e * lanes, integer(node, at + e) * 3 * lanes
+                    put_exp(weights, x, scores, x, known, i, lanes)
+                    put_product(weights, x, weights, x, known, i + lanes, lanes)
+                    to_softmax(slopes, x, weights, x, known, i + 2 * lanes, lanes)
+            if drop[2] > 0:
+                put_product(weights, 0, weights, 0, keep, 0, count * lanes)
+            if kind == SPLIT:  # LeakyReLU keeps the sign
+                to_bent(slopes, 0, scores, 0, slope, scores, 0, scores, 0, 1, count * lanes)
+            for e in range(count):
+                x, i = e * lanes, integer(node, at + e)
+                add_scaled(held, 0, weights, x, grad, i * row, heads, columns)
+                if kind == SPLIT:
+                    add(grad_own, 0, slopes, x, lanes)
+                elif kind == DOT:
+                    add_scaled(grad_own, 0, slopes, x, query, i * inner, heads, width)
+                else:
+                    add_slope(grad_own, 0, slopes, x, slope, query, i * inner, key, j * inner, heads, width)
+                copy(grad_scores, integer(place, at + e) * heads, slopes, x, heads, lanes)
+        put(grad_value, j * row, held, 0, row)
+        if kind == SPLIT:
+            copy(grad_key, j * heads, grad_own, 0, heads, lanes)
+        elif kind == DOT:
+            put(grad_key, j * inner, grad_own, 0, inner)
+        else:
+            put_product(grad_key, j * inner, grad_own, 0, weight, 0, inner)
+    memory[0] = ZERO
+
+
+@compiled
+def copy(out, at, x, i, heads, lanes):
+    """out[at…] = x[i…], one number for each head."""
+    if heads == lanes:
+        put(out, at, x, i, lanes)
+    else:
+        put_few(out, at, x, i, heads)
+
+
+@compiled
+def pull(first, last, cuts, rows, sizes, kind, slope, mine, theirs, weight, grad_scores, grad, grad_weight):
+    """From the gradients of scores, (E, heads), that of ``mine`` for the nodes of parts first…last, and a row of
+    grad_weight for each part. Of grad_scores with SPLIT, see `backward`."""
+    start, node, place = rows
+    edges, heads, lanes, width, _ = sizes
+    row = heads if kind == SPLIT else heads * width
+    size = lanes if kind == SPLIT else row
+    memory = np.zeros(size, f32)
+    held = memory.ctypes.data
+    for part in range(first, last):
+        for i in range(cuts[part], cuts[part + 1]):
+            fill(held, 0, ZERO, size)
+            for at in range(integer(start, i), integer(start, i + 1)):
+                s, j = integer(place, at) * heads, integer(node, at) * row
+                ahead(grad_scores, place, at, edges, heads)
+                if kind == SPLIT:
+                    add(held, 0, grad_scores, s, lanes)
+                    continue
+                ahead(theirs, node, at, edges, row)
+                if kind == DOT:
+                    add_scaled(held, 0, grad_scores, s, theirs, j, heads, width)
+                else:
+                    add_slope(held, 0, grad_scores, s, slope, mine, i * row, theirs, j, heads, width)
+                    add_bent(grad_weight, part * row, grad_scores, s, slope, mine, i * row, theirs, j, heads, width)
+            if kind == SPLIT:
+                copy(grad, i * heads, held, 0, heads, lanes)
+            elif kind == DOT:
+                put(grad, i * row, held, 0, row)
+            else:
+                put_product(grad, i * row, held, 0, weight, 0, row)
+    memory[0] = ZERO
+
+
+@compiled
+def pairs(first, last, cuts, rows, sizes, kind, slope, query, key, weight, out):
+    """Scores of the edges of parts first…last, (E, heads)."""
+    start, node, place = rows
+    edges, heads, lanes, width, _ = sizes
+    memory = np.zeros(BLOCK * lanes, f32)
+    scores = memory.ctypes.data
+    for i in range(cuts[first], cuts[last]):
+        for at in range(integer(start, i), integer(start, i + 1), BLOCK):
+            count = min(BLOCK, integer(start, i + 1) - at)
+            score(kind, scores, count, node, at, edges, query, i, key, weight, slope, heads, lanes, width)
+            for e in range(count):
+                copy(out, integer(place, at + e) * heads, scores, e * lanes, heads, lanes)
+    memory[0] = ZERO
+
+
+@compiled
+def head_dot(first, last, cuts, sizes, x, weight, out):
+    """out[n, h] = x[n, h]·weight[h] of the nodes of parts first…last."""
+    heads, columns = sizes
+    for n in range(cuts[first], cuts[last]):
+        i = n * heads * columns
+        put_dots(out, n * heads, x, i, weight, 0, heads, columns)
+
+
+@compiled
+def head_dot_backward(first, last, cuts, sizes, x, weight, grad, grad_x, grad_weight):
+    """From grad, (N, heads), that of x, and of the weight a row for each part."""
+    heads, columns = sizes
+    row = heads * columns
+    for part in range(first, last):
+        for n in range(cuts[part], cuts[part + 1]):
+            put_scaled(grad_x, n * row, grad, n * heads, weight, 0, heads, columns)
+            add_scaled(grad_weight, part * row, grad, n * heads, x, n * row, heads, columns)
+
+
+@compiled
+def sort(nodes, start, order):
+    """start (N + 1,) and order (E,): which edges each node has, in their order (a counting sort)."""
+    for n in range(start.shape[0]):
+        start[n] = 0
+    for e in range(nodes.shape[0]):
+        start[nodes[e] + 1] += 1
+    for n in range(start.shape[0] - 1):
+        start[n + 1] += start[n]
+    for e in range(nodes.shape[0]):
+        n = nodes[e]
+        order[start[n]] = e
+        start[n] += 1
+    for n in range(start.shape[0] - 1, 0, -1):
+        start[n] = start[n - 1]
+    start[0] = 0
+
+
+@compiled
+def cut(start, cuts):
+    """Where to cut the nodes into parts with about equally many edges and nodes."""
+    nodes, parts = start.shape[0] - 1, cuts.shape[0] - 1
+    work = np.int64(start[nodes]) + nodes
+    for part in range(parts + 1):
+        low, high = 0, nodes
+        while low < high:
+            middle = (low + high) // 2
+            if np.int64(start[middle]) + middle < work * part // parts:
+                low = middle + 1
+            else:
+                high = middle
+        cuts[part] = low

@@ -1,0 +1,460 @@
+"""Attention along the edges of a graph without a tensor of size E·H·F: score, softmax and sum of a target in one go.
+
+Fused for float32 on the CPU, for three kinds of scores: LeakyReLU(q + k) of one number each (GAT), v·LeakyReLU(q + k)
+(GATv2) and q·k. Forward goes through the edges by target and keeps, for each target and head, only the largest score
+and the sum of the exponentials. Backward goes by source, computes the weights again, and leaves the gradients of the
+scores, (E, H); a second pass by target adds these up for the queries. So no thread ever adds to what belongs to
+another. Dropout draws its bits from a hash of seed, edge and head, so that backward can draw them again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import leaky_relu, pad
+
+from regard.kernels import _pool
+from regard.kernels._once import differentiable_once, no_vmap
+from regard.kernels.forms import DotForm, LeakyForm, SplitForm
+from regard.parts import Normalizer
+
+if TYPE_CHECKING:
+    from regard.edges import Edges
+
+EdgeForm = DotForm | LeakyForm | SplitForm
+Sizes = tuple[int, int, int, int, int]
+"""Edges, heads, heads filled up to LANES, width of query and key, width of values."""
+SPLIT, LEAKY, DOT = range(3)  # as in _edge_loops
+LANES = 8
+PARTS = 128  # of the nodes, each with about as many edges: enough for any number of threads
+MULTIPLY, EDGE = 0.1, 10.0  # nanoseconds of one thread: a multiplication and addition; what else an edge takes
+
+
+def attend(
+    form: EdgeForm,
+    normalizer: Normalizer,
+    value: Tensor,
+    edges: Edges,
+    dropout: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Softmax or sigmoid of the form's scores times value (N_s, H, F), summed at each target → (N_t, H, F)."""
+    temperature = getattr(normalizer, "temperature", None)
+    kind, query, key, weight, slope = _operands(form, 1.0 if temperature is None else 1 / temperature)
+    seed = torch.zeros(2, dtype=torch.int64)
+    if dropout:
+        seed = torch.randint(2**32, (2,), generator=generator)
+    value, columns = _filled(value), value.shape[-1]
+    rows = edges.joined("incoming"), edges.joined("outgoing")
+    context, _, _ = edge_attend(query, key, weight, value, *rows, seed, kind, slope, temperature is None, dropout)
+    return context[..., :columns]
+
+
+def scores(form: EdgeForm, edges: Edges) -> Tensor:
+    """The form's scores of the edges, (E, H), as ``edges.index`` lists them."""
+    kind, query, key, weight, slope = _operands(form, 1.0)
+    if kind == SPLIT:
+        source, target = edges.index
+        return leaky_relu(query[target] + key[source], slope)
+    by_source = edge_scores(query, key, weight, edges.joined("incoming"), edges.joined("outgoing"), kind, slope)
+    edge, place = edges.outgoing.edge, edges.outgoing.place
+    return by_source.index_select(0, torch.empty_like(place).index_copy(0, edge.long(), place))
+
+
+def _operands(form: EdgeForm, scale: float) -> tuple[int, Tensor, Tensor, Tensor, float]:
+    """kind, query, key, weight and slope for the operators, of ``scale`` times the form's scores."""
+    none = form.query.new_empty(0)
+    query, key = form.query.transpose(0, 1), form.key.transpose(0, 1)  # (N, H, D)
+    if isinstance(form, SplitForm):
+        query, key = query.squeeze(-1), key.squeeze(-1)
+        if scale != 1.0:
+            query, key = query * scale, key * scale  # LeakyReLU(c x) = c LeakyReLU(x) for c > 0
+        return SPLIT, query, key, none, form.slope
+    if isinstance(form, LeakyForm):
+        weight = form.weight if scale == 1.0 else form.weight * scale
+        weight = weight.expand(query.shape[1], -1)  # (H, D)
+        return LEAKY, _filled(query), _filled(key), _filled(weight), form.slope
+    if form.scale * scale != 1.0:
+        query = query * (form.scale * scale)
+    if form.bias is not None:  # a number for each key is one column more, beside a 1 for the queries
+        query, key = _beside(query), _beside(key, form.bias.mT.transpose(0, 1) * scale)
+    if form.shift is not None:
+        query, key = _beside(query, form.shift.transpose(0, 1) * scale), _beside(key)
+    return DOT, _filled(query), _filled(key), none, 0.0
+
+
+def _beside(rows: Tensor, column: Tensor | None = None) -> Tensor:
+    """(N, H, D) with one more column, of ones if none is given."""
+    column = rows.new_ones(*rows.shape[:-1], 1) if column is None else column
+    return torch.cat([rows, column], dim=-1)
+
+
+def _filled(tensor: Tensor) -> Tensor:
+    """(…, D) with zeros up to a multiple of LANES."""
+    missing = -tensor.shape[-1] % LANES
+    return pad(tensor, (0, missing)) if missing else tensor
+
+
+@torch.library.custom_op("regard::edge_attend", mutates_args=(), device_types="cpu")
+def edge_attend(
+    query: Tensor,
+    key: Tensor,
+    weight: Tensor,
+    value: Tensor,
+    incoming: Tensor,
+    outgoing: Tensor,
+    seed: Tensor,
+    kind: int,
+    slope: float,
+    sigmoid: bool,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """query (N_t, H, D) or (N_t, H), key (N_s, H, D) or (N_s, H), weight (H, D) or (0,), value (N_s, H, F) → context
+    (N_t, H, F), and for backward minus the largest score and 1 / Σ exp, (N_t, lanes). D and F are multiples of LANES;
+    edges come as :meth:`regard.Edges.joined` gives them.
+    """
+    from regard.kernels import _edge_loops
+
+    check(query, key, weight, value, incoming, outgoing, kind)
+    context, low, part = _empty_attended(
+        query, key, weight, value, incoming, outgoing, seed, kind, slope, sigmoid, dropout
+    )
+    sizes = _sizes(query, value, incoming, kind)
+    _run(
+        _edge_loops.forward,
+        incoming,
+        sizes,
+        (kind, sigmoid, _drop(seed, dropout), np.float32(slope)),
+        *_nodes(kind, query, key),
+        weight,
+        value,
+        context,
+        low,
+        part,
+    )
+    return context, low, part
+
+
+@torch.library.custom_op("regard::edge_attend_backward", mutates_args=(), device_types="cpu")
+def edge_attend_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    weight: Tensor,
+    value: Tensor,
+    context: Tensor,
+    low: Tensor,
+    part: Tensor,
+    incoming: Tensor,
+    outgoing: Tensor,
+    seed: Tensor,
+    kind: int,
+    slope: float,
+    sigmoid: bool,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """grad (N_t, H, F) → the gradients of query, key, weight and value."""
+    from regard.kernels import _edge_loops
+
+    sizes = _sizes(query, value, incoming, kind)
+    grads = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (query, key, value)]
+    grad_scores = grad.new_empty(_count(incoming, query) * query.shape[1] + LANES)  # read in vectors, beyond the end
+    known = low.new_empty(low.shape[0], 3, low.shape[1])
+    q, k = _nodes(kind, query, key)
+    grad = grad.contiguous()
+    if not sigmoid:
+        _run(_edge_loops.summarize, incoming, sizes, (), context, grad, low, part, known)
+    _run(
+        _edge_loops.backward,
+        outgoing,
+        sizes,
+        (kind, sigmoid, _drop(seed, dropout), np.float32(slope)),
+        q,
+        k,
+        weight,
+        value,
+        known,
+        grad,
+        grads[1],
+        grads[2],
+        grad_scores,
+    )
+    grad_weight = _pull(incoming, sizes, kind, slope, q, k, weight, grad_scores, grads[0])
+    return grads[0], grads[1], grad_weight, grads[2]
+
+
+@torch.library.custom_op("regard::edge_scores", mutates_args=(), device_types="cpu")
+def edge_scores(
+    query: Tensor,
+    key: Tensor,
+    weight: Tensor,
+    incoming: Tensor,
+    outgoing: Tensor,
+    kind: int,
+    slope: float,
+) -> Tensor:
+    """query (N_t, H, D), key (N_s, H, D), weight (H, D) or (0,) → (E, H), sorted by source."""
+    from regard.kernels import _edge_loops
+
+    check(query, key, weight, key, incoming, outgoing, kind)
+    out = _empty_scores(query, key, weight, incoming, outgoing, kind, slope)
+    sizes = _sizes(query, key, incoming, kind)
+    _run(_edge_loops.pairs, incoming, sizes, (kind, np.float32(slope)), query, key, weight, out)
+    return out
+
+
+@torch.library.custom_op("regard::edge_scores_backward", mutates_args=(), device_types="cpu")
+def edge_scores_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    weight: Tensor,
+    incoming: Tensor,
+    outgoing: Tensor,
+    kind: int,
+    slope: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """grad (E, H), sorted by source → the gradients of query, key and weight."""
+    sizes = _sizes(query, key, incoming, kind)
+    grads = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (query, key)]
+    grad_weight = _pull(incoming, sizes, kind, slope, query, key, weight, grad, grads[0])
+    _pull(outgoing, sizes, kind, slope, key, query, weight, grad, grads[1])
+    return grads[0], grads[1], grad_weight
+
+
+@torch.library.custom_op("regard::head_dot", mutates_args=(), device_types="cpu")
+def head_dot(x: Tensor, weight: Tensor) -> Tensor:
+    """x (N, H, D), weight (H, D) → (N, H), D a multiple of LANES."""
+    from regard.kernels import _edge_loops
+
+    if x.ndim != 3 or x.shape[1:] != weight.shape or x.shape[2] % LANES or not x.dtype == weight.dtype == torch.float32:
+        raise ValueError(f"expected float32 x (N, H, D), weight (H, D), got {tuple(x.shape)}, {tuple(weight.shape)}")
+    out = _empty_dots(x, weight)
+    _run_even(_edge_loops.head_dot, x, weight, out)
+    return out
+
+
+@torch.library.custom_op("regard::head_dot_backward", mutates_args=(), device_types="cpu")
+def head_dot_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """grad (N, H) → the gradients of x and weight."""
+    from regard.kernels import _edge_loops
+
+    grad_x, each = torch.empty_like(x, memory_format=torch.contiguous_format), weight.new_zeros(PARTS, *weight.shape)
+    _run_even(_edge_loops.head_dot_backward, x, weight, grad, grad_x, each)
+    return grad_x, _sum_parts(each)
+
+
+def short(*counts: int) -> bool:
+    """Can so many be numbered in int32, which the kernels read?"""
+    return max(counts) < 2**31 - 1
+
+
+def sort_nodes(nodes: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """(E,) nodes, each below ``count`` → start (count + 1,) and order (E,): the edges of node n are
+    order[start[n] : start[n + 1]], in the order they were given in. int32 where that is wide enough."""
+    small = short(count, nodes.shape[0])
+    if nodes.device.type == "cpu":
+        return edge_sort(nodes, count, small)
+    kind = torch.int32 if small else torch.int64
+    order = torch.sort(nodes, stable=True).indices
+    start = pad(torch.bincount(nodes, minlength=count).cumsum(0), (1, 0))
+    return start.to(kind), order.to(kind)
+
+
+@torch.library.custom_op("regard::edge_sort", mutates_args=(), device_types="cpu")
+def edge_sort(nodes: Tensor, count: int, short: bool) -> tuple[Tensor, Tensor]:
+    """As :func:`sort_nodes`, on the CPU."""
+    from regard.kernels import _edge_loops
+
+    start, order = _empty_sorted(nodes, count, short)
+    _edge_loops.sort(*_pool.arrays(nodes, start, order))
+    return start, order
+
+
+@edge_attend.register_fake
+def _empty_attended(
+    query: Tensor,
+    key: Tensor,
+    weight: Tensor,
+    value: Tensor,
+    incoming: Tensor,
+    outgoing: Tensor,
+    seed: Tensor,
+    kind: int,
+    slope: float,
+    sigmoid: bool,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    targets, lanes = query.shape[0], query.shape[1] + -query.shape[1] % LANES
+    context = value.new_empty(targets, *value.shape[1:])
+    kept = (0 if sigmoid else targets, lanes)
+    return context, value.new_empty(kept), value.new_empty(kept)
+
+
+@edge_attend_backward.register_fake
+def _empty_gradients(
+    grad: Tensor, query: Tensor, key: Tensor, weight: Tensor, value: Tensor, *_: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return (
+        query.new_empty(query.shape),
+        key.new_empty(key.shape),
+        torch.empty_like(weight),
+        value.new_empty(value.shape),
+    )
+
+
+@edge_scores.register_fake
+def _empty_scores(query: Tensor, key: Tensor, weight: Tensor, incoming: Tensor, *_: Any) -> Tensor:
+    return query.new_empty(_count(incoming, query), query.shape[1])
+
+
+@edge_scores_backward.register_fake
+def _empty_score_gradients(
+    grad: Tensor, query: Tensor, key: Tensor, weight: Tensor, *_: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    return query.new_empty(query.shape), key.new_empty(key.shape), weight.new_empty(weight.shape)
+
+
+@head_dot.register_fake
+def _empty_dots(x: Tensor, weight: Tensor) -> Tensor:
+    return x.new_empty(x.shape[:2])
+
+
+@head_dot_backward.register_fake
+def _empty_dot_gradients(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), weight.new_empty(weight.shape)
+
+
+@edge_sort.register_fake
+def _empty_sorted(nodes: Tensor, count: int, short: bool) -> tuple[Tensor, Tensor]:
+    kind = torch.int32 if short else torch.int64
+    return nodes.new_empty(count + 1, dtype=kind), nodes.new_empty(nodes.shape[0], dtype=kind)
+
+
+def _count(rows: Tensor, nodes: Tensor) -> int:
+    """How many edges are joined there, which have these nodes at their one end."""
+    return (rows.shape[0] - nodes.shape[0] - 1) // 3
+
+
+def check(
+    query: Tensor, key: Tensor, weight: Tensor, value: Tensor, incoming: Tensor, outgoing: Tensor, kind: int
+) -> None:
+    """Refuse what the kernels would misread: a compiled loop checks no bounds."""
+    rank = 2 if kind == SPLIT else 3
+    fits = query.ndim == key.ndim == rank and value.ndim == 3 and query.shape[1:] == key.shape[1:]
+    fits = fits and query.shape[1] == value.shape[1] and key.shape[0] == value.shape[0]
+    fits = fits and value.shape[2] % LANES == 0 and (kind == SPLIT or query.shape[2] % LANES == 0)
+    fits = fits and (kind != LEAKY or weight.shape == query.shape[1:])
+    fits = fits and incoming.shape[0] == query.shape[0] + 1 + 3 * _count(outgoing, key)
+    if not fits:
+        shapes = ", ".join(str(tuple(t.shape)) for t in (query, key, weight, value, incoming, outgoing))
+        raise ValueError(f"shapes that do not belong together: {shapes}; see the operator's docstring")
+    if not query.dtype == key.dtype == weight.dtype == value.dtype == torch.float32:
+        raise ValueError(f"the edge kernels are for float32, not {query.dtype}, {key.dtype}, {value.dtype}")
+    if not incoming.dtype == outgoing.dtype == torch.int32:
+        raise ValueError(f"the edge kernels number edges in int32, not {incoming.dtype}, {outgoing.dtype}")
+
+
+def _sizes(query: Tensor, value: Tensor, incoming: Tensor, kind: int) -> Sizes:
+    heads = query.shape[1]
+    width = 1 if kind == SPLIT else query.shape[2]
+    return _count(incoming, query), heads, heads + -heads % LANES, width, value.shape[2]
+
+
+def _nodes(kind: int, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    return (_filled(query), _filled(key)) if kind == SPLIT else (query, key)
+
+
+def _drop(seed: Tensor, share: float) -> tuple[np.uint32, np.uint32, np.uint32, np.float32]:
+    first, second = (np.uint32(word) for word in seed.tolist())
+    limit = np.uint32(min(round(share * 2**32), 2**32 - 1))
+    return first, second, limit, np.float32(0.0 if share == 1.0 else 1 / (1 - share))
+
+
+def _run(kernel: Any, rows: Tensor, sizes: Sizes, options: tuple[Any, ...], *tensors: Tensor) -> None:
+    """Run a kernel over the parts of the nodes that ``rows`` sorts edges by."""
+    from regard.kernels import _edge_loops
+
+    rows, held = rows.contiguous(), [tensor.contiguous() for tensor in tensors]  # alive until the kernel is done
+    edges, heads, _, width, columns = sizes
+    nodes = rows.shape[0] - 3 * edges - 1
+    cuts = np.empty(PARTS + 1, np.int64)
+    _edge_loops.cut(rows.numpy()[: nodes + 1], cuts)
+    start = rows.data_ptr()
+    node = start + 4 * (nodes + 1)
+    place = node + 4 * edges
+    cost = edges * (EDGE + heads * (width + columns) * MULTIPLY) + nodes * heads * columns * MULTIPLY
+    addresses = (tensor.data_ptr() for tensor in held)
+    _pool.run(kernel, PARTS, cost, cuts, (start, node, place), sizes, *options, *addresses)
+
+
+def _pull(
+    rows: Tensor,
+    sizes: Sizes,
+    kind: int,
+    slope: float,
+    mine: Tensor,
+    theirs: Tensor,
+    weight: Tensor,
+    grad_scores: Tensor,
+    out: Tensor,
+) -> Tensor:
+    """Into ``out`` the gradients of the rows of nodes; returns that of the weight."""
+    from regard.kernels import _edge_loops
+
+    each = weight.new_zeros(PARTS if kind == LEAKY else 0, *weight.shape)
+    _run(_edge_loops.pull, rows, sizes, (kind, np.float32(slope)), mine, theirs, weight, grad_scores, out, each)
+    return _sum_parts(each) if kind == LEAKY else torch.empty_like(weight)
+
+
+def _run_even(kernel: Any, *tensors: Tensor) -> None:
+    """Run a kernel over parts of equally many nodes of the first of the tensors, (N, H, D)."""
+    nodes, heads, width = tensors[0].shape
+    held = [tensor.contiguous() for tensor in tensors]
+    addresses = [tensor.data_ptr() for tensor in held]
+    cuts = np.arange(PARTS + 1) * nodes // PARTS
+    _pool.run(kernel, PARTS, 2 * nodes * heads * width * MULTIPLY, cuts, (heads, width), *addresses)
+
+
+def _sum_parts(each: Tensor) -> Tensor:
+    """The sum over parts, in numpy: torch would wake all its threads for this little and wait for them."""
+    return torch.from_numpy(each.numpy().sum(0, dtype=np.float64).astype(np.float32))
+
+
+def _save(ctx, inputs, output):
+    query, key, weight, value, incoming, outgoing, seed, *ctx.options = inputs
+    ctx.save_for_backward(query, key, weight, value, *output, incoming, outgoing, seed)
+
+
+def _backward(ctx, grad, *_):
+    return *edge_attend_backward(grad, *ctx.saved_tensors, *ctx.options), *(None,) * 7
+
+
+def _save_scores(ctx, inputs, output):
+    *tensors, kind, slope = inputs
+    ctx.options = kind, slope
+    ctx.save_for_backward(*tensors)
+
+
+def _backward_scores(ctx, grad):
+    return *edge_scores_backward(grad, *ctx.saved_tensors, *ctx.options), *(None,) * 4
+
+
+def _save_dot(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def _backward_dot(ctx, grad):
+    return head_dot_backward(grad, *ctx.saved_tensors)
+
+
+head_dot.register_autograd(_backward_dot, setup_context=_save_dot)
+edge_attend.register_autograd(_backward, setup_context=_save)
+edge_scores.register_autograd(_backward_scores, setup_context=_save_scores)
+for _op in (edge_attend, edge_scores, head_dot):
+    _op.register_vmap(no_vmap)
+for _op in (edge_attend_backward, edge_scores_backward, head_dot_backward):
+    differentiable_once(_op)

@@ -1,0 +1,386 @@
+"""Nodes of graphs and their classes.
+
+One graph of which some nodes are labelled, as Cora (the answer of a node may use the features of all), or many graphs,
+as PPI (whole graphs are unseen until the test). The data is a folder in one of the formats of
+:mod:`regard.tasks._graph_files`, a graph of PyTorch Geometric or NetworkX as it is, or generated
+(:mod:`regard.tasks._graph_sets`).
+
+A batch is one graph, disconnected if it holds several, and is not shared between processes:
+
+=============  ========================================================================================================
+``features``   (N, F), strided, or sparse CSR where little is in it
+``edges``      :class:`regard.edges.Edges` of N nodes, self-loops last
+``labels``     (N,) with −1 for unknown, or (N, C) of zeros and ones where a node may have several
+``nodes``      (M,): those that are asked
+``turned``     of one graph with sparse features: their transpose, (F, N), with places instead of values
+=============  ========================================================================================================
+
+Metrics: accuracy or, with several labels a node, micro-F1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from regard._lazy import nearest
+from regard.edges import Edges
+from regard.tasks import _graph_files
+from regard.tasks._download import locate
+from regard.tasks._generated import Generated
+from regard.tasks._graph import (
+    SPLITS,
+    Graph,
+    Sampler,
+    compact,
+    csr,
+    foreign,
+    is_foreign,
+    is_sparse,
+    join,
+    rows_to_one,
+)
+from regard.tasks._graph_sets import GENERATED
+
+FORMAT = 1
+NORMALIZE = ("none", "rows", "columns")
+Batch = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which graph, and how it is cut into batches."""
+
+    data: str = "sbm"
+    """A folder, the name of a known data set, or ``sbm``, ``lookup``, ``communities``: generated."""
+    subset: str = ""
+    """Which graph, if the folder holds several: ``cora``."""
+    normalize: str = "none"
+    """``rows``: features of a node sum to 1. ``columns``: each feature has mean 0, deviation 1 over training nodes."""
+    symmetric: bool = True
+    """Does an edge of edges.csv count both ways?"""
+    self_loops: bool = True
+    """Does a node attend to itself, too?"""
+    batch_graphs: int = 1
+    """Graphs to a batch, where there are many."""
+    neighbours: int = 0
+    """For graphs that do not fit: draw so many incoming edges of a node; 0 takes all nodes and edges at once."""
+    hops: int = 2
+    """How often neighbours of neighbours are drawn; as many as the system has layers."""
+    batch_nodes: int = 1024
+    """Nodes to a batch, where neighbours are drawn."""
+    nodes: int = 600
+    """Of a generated graph."""
+    graphs: int = 20
+    """Generated graphs to train on, where there are many."""
+    keys: int = 10
+    """Of a generated lookup graph."""
+    data_seed: int = 0
+    """Of generated data, and of a split where the data has none."""
+
+    def __post_init__(self) -> None:
+        if self.normalize not in NORMALIZE:
+            raise ValueError(f"normalize cannot be {self.normalize!r}: {nearest(self.normalize, NORMALIZE)}")
+        least = {"batch_graphs": 1, "neighbours": 0, "hops": 1, "batch_nodes": 1, "nodes": 30, "graphs": 1, "keys": 2}
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
+
+
+class Graphs:
+    """Nodes in, classes out; see the module's docstring.
+
+    Args:
+        data: a folder or a name as in ``config.data``, which it overrides; a PyG ``Data``, a NetworkX graph, or several
+            by split, ``{"train": [...], "valid": [...], "test": [...]}``.
+        classes: what the classes are called, if they are known already.
+        scale: mean and deviation of the features, likewise.
+    """
+
+    kind: ClassVar[str] = "graph"
+    unit: ClassVar[str] = "nodes"
+    settings: ClassVar[type] = Config
+
+    def __init__(
+        self,
+        config: Config,
+        data: Any = None,
+        *,
+        classes: Sequence[str] | None = None,
+        scale: tuple[Tensor, Tensor] | None = None,
+    ):
+        self.config, self.data = config, data
+        self.graphs = [replace(graph, self_loops=config.self_loops) for graph in self._read(classes)]
+        widths = sorted({graph.features.shape[1] for graph in self.graphs})
+        if len(widths) > 1 or len({graph.several for graph in self.graphs}) > 1:
+            raise ValueError(f"the graphs of a set have features and labels alike, not {widths} features")
+        self.several = self.graphs[0].several
+        self.classes = list(classes) if classes is not None else self._classes()
+        highest = self.graphs[0].labels.shape[1] if self.several else max(int(g.labels.max()) for g in self.graphs) + 1
+        if highest > len(self.classes) or (self.several and highest < len(self.classes)):
+            raise ValueError(f"the data has {highest} classes, and {len(self.classes)} were expected")
+        self._given = self.graphs
+        self.scale = scale
+        """Mean and deviation of each feature, where columns are normalized."""
+        self._normalize()
+
+    def _read(self, classes: Sequence[str] | None) -> list[Graph]:
+        config, data = self.config, self.data
+        if data is not None and is_foreign(data):
+            return foreign(data, config.data_seed)
+        where = data or config.data
+        if str(where) in GENERATED and not Path(where).exists():
+            return GENERATED[str(where)](config.nodes, config.graphs, config.keys, config.data_seed)
+        try:
+            folder = locate(where)
+        except ValueError as error:
+            raise ValueError(f"{error}; generated: {', '.join(GENERATED)}") from None
+        settings: dict[str, Any] = dict(subset=config.subset, symmetric=config.symmetric, seed=config.data_seed)
+        if (folder / _KEPT).exists():
+            return _kept(folder / _KEPT)
+        return _graph_files.read(folder, classes=classes, **settings)
+
+    def _classes(self) -> list[str]:
+        first = self.graphs[0]
+        number = first.labels.shape[1] if self.several else max(int(g.labels.max()) for g in self.graphs) + 1
+        if number < 1:
+            raise ValueError("no node has a known label")
+        return first.classes or [str(label) for label in range(number)]
+
+    def _normalize(self) -> None:
+        if self.config.normalize == "rows":
+            self.graphs = [replace(graph, features=rows_to_one(graph.features)) for graph in self.graphs]
+        elif self.config.normalize == "columns":
+            if self.scale is None:
+                train = [graph.features.to_dense()[graph.split == 0] for graph in self.graphs]
+                if not sum(map(len, train)):
+                    raise ValueError("normalize = 'columns' needs training nodes to take mean and deviation from")
+                spread, mean = torch.std_mean(torch.cat(train), 0, correction=0)
+                self.scale = mean, torch.where(spread == 0, 1.0, spread)
+            mean, spread = self.scale
+            self.graphs = [replace(g, features=(g.features.to_dense() - mean) / spread) for g in self.graphs]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a system must know: features, classes, and whether a node may have several."""
+        width = self.graphs[0].features.shape[1]
+        return {"features": width, "classes": len(self.classes), "several": self.several}
+
+    def loader(self, split: str, *, seed: int = 0, shuffle: bool | None = None) -> Generated:
+        """Batches of a split; only ``train`` is shuffled unless ``shuffle`` says otherwise."""
+        chosen, config = self._chosen(split), self.config
+        mixed = split == "train" if shuffle is None else shuffle
+        if config.neighbours:
+            whole = chosen[0] if len(chosen) == 1 else _one(chosen)
+            nodes, sample = whole.of_split(split).numpy(), Sampler(whole, config.neighbours, config.hops)
+            rows = _Rows(len(nodes), config.batch_nodes, seed, mixed)
+
+            def make(random: np.random.Generator, epoch: int, number: int) -> Batch:
+                return sample(nodes[rows(epoch, number)], random)
+
+        else:
+            rows = _Rows(len(chosen), config.batch_graphs, seed, mixed)
+            # What was joined last is kept, so that an only graph is made into a batch once.
+            joined = lru_cache(maxsize=4)(lambda some: join([chosen[row] for row in some], split))
+
+            def make(random: np.random.Generator, epoch: int, number: int) -> Batch:
+                return dict(joined(tuple(np.sort(rows(epoch, number)).tolist())))
+
+        return Generated(make, len(rows), seed=(seed,), fresh=mixed, identity=self._identity(chosen, split))
+
+    def wholes(self, split: str | None = None) -> Iterator[tuple[Graph, Batch]]:
+        """Each graph of a split as a batch of its own, no neighbours left out; all graphs and nodes if None."""
+        for graph in self.graphs if split is None else self._chosen(split):
+            yield graph, join([graph], split)
+
+    def evaluate(self, split: str, predictions: Sequence[Tensor]) -> dict[str, float]:
+        """Metrics in percent of logits (M, C), a tensor for each of the first graphs that :meth:`wholes` gives."""
+        chosen = self._chosen(split)[: len(predictions)]
+        labels = torch.cat([graph.labels[graph.of_split(split)] for graph in chosen])
+        return metrics(torch.cat(list(predictions)), labels)
+
+    def save(self, folder: Path) -> None:
+        """Write what is needed to answer: configuration, classes and where the data is, or the data itself if it came
+        as an object."""
+        folder.mkdir(parents=True, exist_ok=True)
+        about = {
+            "format": FORMAT,
+            "task": "graphs",
+            "config": dataclasses.asdict(self.config),
+            "classes": self.classes,
+            "scale": None if self.scale is None else [part.tolist() for part in self.scale],
+        }
+        if self.data is not None and is_foreign(self.data):
+            _keep(self._given, folder / _KEPT)
+        elif self.data:
+            about["data"] = (
+                str(self.data) if str(self.data) in GENERATED else str(Path(self.data).expanduser().absolute())
+            )
+        (folder / "task.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, data: Any = None, **changes: Any) -> Self:
+        """The task that :meth:`save` wrote; ``data`` says where its data lies now, or which other graph is asked."""
+        path = folder / "task.json"
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            found, task, values = about["format"], about["task"], {**about["config"], **changes}
+            classes, scale = about["classes"], about["scale"]
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"{path}: not the description of a task") from None
+        if found != FORMAT or task != "graphs":
+            raise ValueError(f"{path}: the task {task!r} in format {found}; expected 'graphs' in format {FORMAT}")
+        fields = [field.name for field in dataclasses.fields(Config)]
+        for name in values:
+            if name not in fields:
+                raise ValueError(f"{path}: graphs has no setting {name!r}: {nearest(name, fields)}")
+        kept = folder if (folder / _KEPT).exists() else None
+        chosen = data if data is not None else kept or about.get("data")
+        known = None if scale is None else (torch.tensor(scale[0]), torch.tensor(scale[1]))
+        return cls(Config(**values), chosen, classes=classes, scale=known)
+
+    def _chosen(self, split: str) -> list[Graph]:
+        if split not in SPLITS:
+            raise ValueError(f"no split is called {split!r}: {nearest(split, SPLITS)}")
+        chosen = [graph for graph in self.graphs if len(graph.of_split(split))]
+        if not chosen:
+            raise ValueError(f"no node with a label is in the split {split!r}")
+        return chosen
+
+    def _identity(self, graphs: Sequence[Graph], split: str) -> dict[str, Any]:
+        code = 0
+        for graph in graphs:
+            code = zlib.crc32(graph.labels.numpy().tobytes(), zlib.crc32(graph.index.numpy().tobytes(), code))
+        cut = ("neighbours", "hops", "self_loops", "batch_graphs", "batch_nodes")
+        return {"split": split, "content": code, **{name: getattr(self.config, name) for name in cut}}
+
+
+def _one(graphs: Sequence[Graph]) -> Graph:
+    together = join(graphs, None)
+    before = np.cumsum([0, *(len(graph) for graph in graphs)])
+    index = torch.cat([graph.index + int(start) for graph, start in zip(graphs, before)], dim=1)
+    split = torch.cat([graph.split for graph in graphs])
+    return Graph(together["features"], index, together["labels"], split, self_loops=graphs[0].self_loops)
+
+
+class _Rows:
+    """Which items are in a batch: all in their order or, if shuffled, in one that depends on seed and epoch alone."""
+
+    def __init__(self, items: int, size: int, seed: int, shuffle: bool):
+        self.items, self.size, self.seed, self.shuffle = items, size, seed, shuffle
+        self._order = lru_cache(maxsize=1)(self._draw)
+
+    def _draw(self, epoch: int) -> np.ndarray:
+        whole = np.arange(self.items)
+        return np.random.default_rng([self.seed, epoch]).permutation(whole) if self.shuffle else whole
+
+    def __len__(self) -> int:
+        return -(-self.items // self.size)
+
+    def __call__(self, epoch: int, number: int) -> np.ndarray:
+        return self._order(epoch)[number * self.size : (number + 1) * self.size]
+
+
+class Adapted:
+    """A loader of PyG (``NeighborLoader``, ``DataLoader`` …) as one of ours: its mini-batches become our batches.
+
+    Of a mini-batch with ``batch_size`` the first so many nodes are asked, of another those with a known label. Where
+    such a loader was stopped in the middle of an epoch, it goes on after as many batches as there were, but their
+    order is its own.
+    """
+
+    def __init__(self, loader: Iterable[Any], *, self_loops: bool = True):
+        self._loader, self._self_loops = loader, self_loops
+        self.epoch = self._batch = 0
+
+    def __len__(self) -> int:
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Batch]:
+        for number, data in enumerate(self._loader):
+            if number >= self._batch:
+                self._batch = number + 1
+                yield self._convert(data)
+        self.epoch, self._batch = self.epoch + 1, 0
+
+    def _convert(self, data: Any) -> Batch:
+        (graph,) = foreign(data)
+        seeds = getattr(data, "batch_size", None)
+        known = graph.labels.new_ones(len(graph)) if graph.several else graph.labels >= 0
+        nodes = known.nonzero()[:, 0] if seeds is None else torch.arange(int(seeds))
+        edges = Edges(graph.index, len(graph), self_loops=self._self_loops)
+        return {"features": graph.features, "edges": edges, "labels": graph.labels, "nodes": nodes}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is."""
+        return {"epoch": self.epoch, "batch": self._batch}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the loader of ``state`` was."""
+        self.epoch, self._batch = state["epoch"], state["batch"]
+
+
+def metrics(logits: Tensor, labels: Tensor) -> dict[str, float]:
+    """Accuracy of the likeliest class, or micro-F1 of the labels that are likelier than not, in percent."""
+    if labels.ndim == 1:
+        return {"accuracy": 100 * float((logits.argmax(-1) == labels).double().mean())}
+    said, true = logits > 0, labels > 0.5
+    hits, wrong = int((said & true).sum()), int((said ^ true).sum())
+    return {"f1": 100 * 2 * hits / max(2 * hits + wrong, 1)}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A graph that came as an object is kept with the run
+
+_KEPT = "graphs.safetensors"
+
+
+def _keep(graphs: Sequence[Graph], path: Path) -> None:
+    tensors: dict[str, Tensor] = {}
+    names: dict[str, str] = {}
+    for number, graph in enumerate(graphs):
+        key, features = f"{number}.", graph.features
+        if is_sparse(features):
+            tensors |= {
+                key + "starts": features.crow_indices(),
+                key + "columns": features.col_indices(),
+                key + "values": features.values(),
+                key + "width": torch.tensor(features.shape[1]),
+            }
+        else:
+            tensors[key + "features"] = features
+        tensors |= {key + "index": graph.index, key + "labels": graph.labels, key + "split": graph.split}
+        if graph.names is not None:
+            names[f"{number}"] = json.dumps(graph.names, ensure_ascii=False)
+    save_file({key: tensor.contiguous().clone() for key, tensor in tensors.items()}, path, metadata=names)
+
+
+def _kept(path: Path) -> list[Graph]:
+    from safetensors import safe_open
+
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
+        names = {key: json.loads(text) for key, text in (file.metadata() or {}).items()}
+    graphs = []
+    for number in range(len({key.split(".")[0] for key in tensors})):
+        key = f"{number}."
+        if key + "starts" in tensors:
+            starts = tensors[key + "starts"]
+            shape = (len(starts) - 1, int(tensors[key + "width"]))
+            features = csr(starts, tensors[key + "columns"], tensors[key + "values"], shape)
+        else:
+            features = compact(tensors[key + "features"])
+        index, labels, split = (tensors[key + name] for name in ("index", "labels", "split"))
+        graphs.append(Graph(features, index, labels, split, names.get(f"{number}")).checked(str(path)))
+    return graphs

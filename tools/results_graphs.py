@@ -1,0 +1,74 @@
+"""Train the graph recipes with several seeds, each beside its controls, and print the rows of docs/results.md.
+
+    .venv/bin/python tools/results_graphs.py                    # all rows, 10 seeds each; Cora must be at hand
+    .venv/bin/python tools/results_graphs.py --only gat-cora --seeds 3
+
+A row is the test metric of the weights with the best validation: mean ± standard deviation over the seeds, the
+smallest and the largest, and the wall minutes of one training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from regard import registry, training
+from regard.trained import Trained
+
+ROWS = {
+    "gat-cora": ("gat", "gatv2", "constant", "none"),
+    "gat-sbm": ("gat", "constant", "none"),
+    "gatv2-lookup": ("gatv2", "gat"),
+    "gat-inductive": ("gat", "constant", "none"),
+}
+
+
+def once(name: str, attention: str, seed: int, changes: list[str], folder: Path) -> tuple[str, float]:
+    """Train with one seed; the metric of the test split and its value."""
+    changes = ["train.tensorboard=false", *changes, f"system.attention={attention}", f"train.seed={seed}"]
+    recipe = registry.recipe(name).change(changes)
+    task = registry.task(recipe.sections["task"]["name"])(recipe.build("task"), None)
+    config = recipe.build("train")
+    training.seed(config.seed)
+    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
+    run = training.Run.create(folder, recipe.toml())
+    task.save(run.task)
+    train, valid = task.loader("train", seed=config.seed), task.loader("valid")
+    training.fit(model, train, valid, run, config, console=Console(file=io.StringIO()))
+    ((metric, value),) = Trained.open(folder).evaluate("test").items()
+    return metric, value
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=ROWS, action="append", help="this recipe; may be repeated")
+    parser.add_argument("--attention", action="append", help="only this attention; may be repeated")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("changes", nargs="*", metavar="KEY=VALUE", help="as for regard train")
+    given = parser.parse_args()
+    print("| recipe | attention | metric | mean ± deviation | smallest to largest | seeds | minutes each |")
+    print("|---|---|---|---|---|---|---|")
+    for name in given.only or ROWS:
+        for attention in ROWS[name]:
+            if given.attention and attention not in given.attention:
+                continue
+            began, values = time.monotonic(), []
+            for seed in range(given.seeds):
+                with tempfile.TemporaryDirectory() as folder:
+                    metric, value = once(name, attention, seed, given.changes, Path(folder) / "run")
+                values.append(value)
+            minutes = (time.monotonic() - began) / 60 / given.seeds
+            spread = statistics.stdev(values) if len(values) > 1 else 0.0
+            row = f"{statistics.mean(values):.1f} ± {spread:.1f} | {min(values):.1f} to {max(values):.1f}"
+            print(f"| {name} | {attention} | {metric} | {row} | {given.seeds} | {minutes:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
