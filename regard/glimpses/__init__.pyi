@@ -2,3 +2,5 @@
 from regard.glimpses.bilinear import Bilinear as Bilinear
 from regard.glimpses.filter_bank import FilterBank as FilterBank
 from regard.glimpses.mixture_window import MixtureWindow as MixtureWindow
+from regard.glimpses.retina import Retina as Retina
+from regard.glimpses.spatial_transformer import SpatialTransformer as SpatialTransformer

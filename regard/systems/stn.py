@@ -1,0 +1,212 @@
+"""Spatial transformer networks: a classifier that first turns what it sees upright.
+
+Jaderberg, Simonyan, Zisserman & Kavukcuoglu 2015, *Spatial Transformer Networks* (arXiv:1506.02025).
+
+    θ = identity + f_loc(U),  V = Bilinear(T_θ(grid), U),  y = softmax(body(V))
+
+A localizer f_loc looks at the whole image U and moves a grid; every place of the grid looks at the pixels round it
+(query: the place; keys: where the pixels are; values: the pixels). The classifier sees only V. Nobody tells the
+localizer where the digit is: the gradient of the class does, through the positions (eqs. 6-7).
+
+``body`` is a fully connected network with two hidden layers (``fcn``) or one that convolves twice first (``cnn``); the
+localizer is of the same make. Several ``transformers`` stand side by side: each has a localizer of its own and reads
+all channels, and the classifier sees all of their crops. The paper adds two digits that way.
+
+``transformer = "none"`` is the control: the same body on the image itself. All networks of a comparison have equally
+many ``parameters``: the hidden layer is as wide as that allows, so what the localizers take the body lacks.
+
+Deviations: ReLU and convolutions of 5×5 with padding throughout, where the paper's first are 9×9 and 7×7 without; its
+FCN localizer has three hidden layers, ours two.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard._lazy import nearest
+from regard.glimpses.spatial_transformer import SpatialTransformer, numbers
+from regard.systems.parts.look import Look
+
+Batch = dict[str, Tensor]
+BODIES = ("cnn", "fcn")
+TRANSFORMERS = ("none", "affine", "attention", "projective", "thin_plate")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and choices; the defaults are near the paper's for distorted digits."""
+
+    channels: int
+    height: int
+    width: int
+    classes: int
+    body: str = "cnn"
+    transformer: str = "affine"
+    """What a transformer may do, or none for the control without."""
+    transformers: int = 1
+    """How many stand side by side."""
+    crop: int = 0
+    """Height and width of what a transformer passes on; 0 is as large as the image."""
+    points: int = 4
+    """Control points of a thin plate each way."""
+    filters: int = 32
+    """Of the first convolution; the second has twice as many."""
+    parameters: int = 400_000
+    """Of the whole network, localizers included, at most."""
+    dropout: float = 0.0
+    """Before the last layer."""
+
+    def __post_init__(self) -> None:
+        if self.body not in BODIES:
+            raise ValueError(f"body cannot be {self.body!r}: {nearest(self.body, BODIES)}")
+        if self.transformer not in TRANSFORMERS:
+            raise ValueError(f"transformer cannot be {self.transformer!r}: {nearest(self.transformer, TRANSFORMERS)}")
+        for name in ("channels", "height", "width", "classes", "transformers", "filters", "parameters"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        smallest = min(self.height, self.width, self.crop or self.height)
+        if smallest < 4:
+            raise ValueError(
+                f"images of {self.height}×{self.width} with crop = {self.crop}: two poolings need 4 pixels each way"
+            )
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "cnn": {"transformer": "none"},
+    "fcn": {"transformer": "none", "body": "fcn"},
+    "st-fcn": {"body": "fcn"},
+}
+
+
+class Sight(NamedTuple):
+    """Where K transformers looked, and what they saw.
+
+    Attributes:
+        grids: (B, K, height', width', 2), places (x, y) in [−1, 1], which are the outer edges of the image.
+        crops: (B, K, C, height', width').
+    """
+
+    grids: Tensor
+    crops: Tensor
+
+
+class STN(nn.Module):
+    """Transformers, then a classifier; see the module's docstring.
+
+    A batch has ``image`` (B, C, height, width) and ``label`` (B,).
+    """
+
+    looks: ClassVar[dict[str, Look]] = {
+        "transformers.*.sampler": Look("places of the grid T_θ", "places of the pixels", "pixels", "bilinear", "none"),
+    }
+    view: ClassVar[str] = "rectified"
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        image = (config.channels, config.height, config.width)
+        self.transformers = nn.ModuleList()
+        if config.transformer != "none":
+            crop = (config.crop, config.crop) if config.crop else (config.height, config.width)
+            for _ in range(config.transformers):
+                localizer = localize(config.body, image, numbers(config.transformer, config.points))
+                self.transformers.append(SpatialTransformer(localizer, config.transformer, crop, points=config.points))
+            image = (config.channels * config.transformers, *crop)
+        room = config.parameters - size(self.transformers)
+
+        def built(hidden: int) -> nn.Sequential:
+            return classify(config, image, hidden)
+
+        def count(hidden: int) -> int:
+            with torch.device("meta"):
+                return size(built(hidden))
+
+        hidden = bisect_right(range(1, config.parameters + 1), room, key=count)
+        if not hidden:
+            least = size(self.transformers) + count(1)
+            raise ValueError(f"parameters = {config.parameters} are too few: the smallest such network has {least}")
+        self.body = built(hidden)
+
+    def counts(self) -> dict[str, int]:
+        """How many parameters each half has."""
+        return {"localizers": size(self.transformers), "classifier": size(self.body)}
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Cross entropy in nats, and the share of wrong answers."""
+        logits, labels = self.logits(batch), batch["label"]
+        loss = functional.cross_entropy(logits, labels, reduction="sum")
+        wrong = (logits.argmax(-1) != labels).sum()
+        count = labels.new_tensor(len(labels), dtype=torch.float32)
+        share = 1 / count.clamp(min=1)
+        return {"loss": loss * share, "count": count, "error": wrong * share}
+
+    def logits(self, batch: Batch) -> Tensor:
+        """(B, classes)."""
+        image, config = batch["image"], self.config
+        wanted = (config.channels, config.height, config.width)
+        if image.ndim != 4 or tuple(image.shape[1:]) != wanted:
+            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {wanted})")
+        if self.transformers:
+            image = torch.cat([transformer(image) for transformer in self.transformers], 1)
+        logits: Tensor = self.body(image)
+        return logits
+
+    @torch.no_grad()
+    def predict(self, batch: Batch) -> Tensor:
+        """(B, classes): the probability of each class."""
+        return self.logits(batch).log_softmax(-1).exp()
+
+    @torch.no_grad()
+    def sight(self, batch: Batch) -> Sight:
+        """Where the transformers look in each image, and what they see there."""
+        if not self.transformers:
+            raise ValueError("this network has no transformer, and sees the image as it is")
+        grids, crops = [], []
+        for transformer in self.transformers:
+            assert isinstance(transformer, SpatialTransformer)
+            grids.append(transformer.grid(batch["image"]))
+            crops.append(transformer.sampler(grids[-1], batch["image"]).context)
+        return Sight(torch.stack(grids, 1), torch.stack(crops, 1))
+
+
+def localize(body: str, image: tuple[int, int, int], outputs: int) -> nn.Sequential:
+    """f_loc: (B, C, height, width) → (B, outputs)."""
+    channels, height, width = image
+    if body == "fcn":
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(channels * height * width, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(),
+            nn.Linear(32, outputs),
+        )  # fmt: skip
+    return nn.Sequential(
+        nn.MaxPool2d(2), nn.Conv2d(channels, 20, 5, padding=2), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Conv2d(20, 20, 5, padding=2), nn.ReLU(),
+        nn.Flatten(), nn.Linear(20 * (height // 4) * (width // 4), 32), nn.ReLU(),
+        nn.Linear(32, outputs),
+    )  # fmt: skip
+
+
+def classify(config: Config, image: tuple[int, int, int], hidden: int) -> nn.Sequential:
+    """The body: (B, C, height, width) → (B, classes), with so many hidden units."""
+    channels, height, width = image
+    last = [nn.Dropout(config.dropout), nn.Linear(hidden, config.classes)]
+    if config.body == "fcn":
+        layers = [nn.Flatten(), nn.Linear(channels * height * width, hidden), nn.ReLU(), nn.Linear(hidden, hidden)]
+        return nn.Sequential(*layers, nn.ReLU(), *last)
+    few, many = config.filters, 2 * config.filters
+    return nn.Sequential(
+        nn.Conv2d(channels, few, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(few, many, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(many * (height // 4) * (width // 4), hidden), nn.ReLU(),
+        *last,
+    )  # fmt: skip
+
+
+def size(module: nn.Module) -> int:
+    """How many parameters a module has."""
+    return sum(parameter.numel() for parameter in module.parameters())

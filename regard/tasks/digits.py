@@ -1,0 +1,287 @@
+"""Pictures and their classes: written digits as they are, scattered over canvases, or distorted.
+
+The digits are MNIST's (or any set in its format, as Fashion-MNIST), or drawn where there are none. ``kind`` says what
+becomes of them:
+
+===========  ==========================================================================================================
+plain        the pictures as they are
+translated   a digit anywhere on a canvas
+cluttered    the same among pieces of other digits (Mnih et al. 2014, arXiv:1406.6247)
+two          two digits beside each other; the class is the number they make, 0 to 99
+distorted    turned, scaled, moved, in perspective or pulled (Jaderberg et al. 2015, arXiv:1506.02025)
+addition     two distorted digits in two channels; the class is their sum, 0 to 18
+npz          pictures in a file with the arrays X_train, y_train and so on
+folder       pictures in a folder for each class
+===========  ==========================================================================================================
+
+A batch has ``image`` (B, C, H, W) from 0 to 1, ``label`` (B,), and where it applies ``digits`` (B, 2), both digits, and
+``centre`` (B, 2), where the digit is, x and y from −1 to 1. Canvases are new in every epoch of training; those of
+validation and test are the same always, whatever the size of the batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+
+from regard._lazy import nearest
+from regard.tasks import _digit_files as files
+from regard.tasks._canvases import DISTORTIONS, Addends, Distorted, Pairs, Plain, Plan, Scattered, drawn
+from regard.tasks._digit_files import SPLITS, Pictures
+from regard.tasks._download import locate
+from regard.tasks._generated import Batch, Generated
+
+FORMAT = 1
+KINDS = ("plain", "translated", "cluttered", "two", "distorted", "addition", "npz", "folder")
+DRAWN = "drawn"
+Canvas = Plain | Scattered | Pairs | Distorted | Addends
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which pictures, and what becomes of them."""
+
+    kind: str = "plain"
+    data: str = DRAWN
+    """A folder or file, the name of a known data set, or ``drawn``: digits that are made."""
+    size: int = 0
+    """Height and width of a picture; 0 is the usual one: 28, 60 for canvases, as in the paper for distortions."""
+    clutter: int = 4
+    """Pieces of other digits on a cluttered canvas."""
+    piece: int = 8
+    """Height and width of such a piece."""
+    distortion: str = "RTS"
+    """R, RTS, P, E or T; of distorted digits and addends."""
+    binarize: bool = False
+    """Pixels are drawn, 1 with the probability that is their brightness; in training anew each time."""
+    colour: bool = False
+    """Does a folder hold pictures in colour?"""
+    batch: int = 128
+    valid: int = 5000
+    """Training pictures that are kept for validation, where there is none."""
+    examples: int = 0
+    """Use no more training pictures than these; 0 is all."""
+    drawn: int = 20000
+    """How many digits are drawn to train on, where they are; as many again, a tenth each, to validate and test."""
+    data_seed: int = 0
+    """Of everything that is made."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind cannot be {self.kind!r}: {nearest(self.kind, KINDS)}")
+        if self.distortion not in DISTORTIONS:
+            raise ValueError(f"distortion cannot be {self.distortion!r}: {nearest(self.distortion, DISTORTIONS)}")
+        least = {"size": 0, "clutter": 0, "piece": 1, "batch": 1, "valid": 1, "examples": 0, "drawn": 10}
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
+        if self.kind == "folder" and not self.size:
+            raise ValueError("pictures of a folder are scaled to one size: say which, size = 32 for instance")
+
+
+class Digits:
+    """Pictures in, classes out; see the module's docstring.
+
+    Args:
+        data: overrides ``config.data``. Nothing is read before it is needed.
+        about: what is known without the data: ``sizes`` and ``classes``.
+    """
+
+    kind: ClassVar[str] = "digits"
+    unit: ClassVar[str] = "images"
+    settings: ClassVar[type] = Config
+
+    def __init__(self, config: Config, data: Path | str | None = None, *, about: dict[str, Any] | None = None):
+        self.config, self.data, self._about = config, data, about
+        if about is None:
+            self._about = {"sizes": self._measure(), "classes": self._names()}
+        self._planned = lru_cache(maxsize=4)(self._plan)
+
+    @cached_property
+    def pictures(self) -> dict[str, Pictures]:
+        """The digits before anything becomes of them, by split."""
+        config = self.config
+        where = self.data or config.data
+        if str(where) == DRAWN:
+            found = self._draw()
+        else:
+            try:
+                place = locate(where)
+            except ValueError as error:
+                raise ValueError(f"{error}; digits can also be made: data={DRAWN}") from None
+            if config.kind == "npz":
+                found = files.read_npz(place)
+            elif config.kind == "folder":
+                channels = 3 if config.colour else 1
+                found = files.read_image_folder(place, config.size, channels, config.data_seed)
+            else:
+                found = files.read_idx_folder(place)
+            found = files.kept_apart(found, config.valid)
+        if config.examples:
+            found["train"] = found["train"].part(slice(config.examples))
+        for split, part in found.items():
+            if not len(part):
+                raise ValueError(f"{where}: no picture is in the split {split!r}")
+        return found
+
+    def _draw(self) -> dict[str, Pictures]:
+        counts = {"train": self.config.drawn, "valid": self.config.drawn // 10, "test": self.config.drawn // 10}
+        found = {}
+        for number, (split, count) in enumerate(counts.items()):
+            images, labels = drawn(np.random.default_rng([self.config.data_seed, number]), count)
+            found[split] = Pictures(images[:, None], labels, [str(digit) for digit in range(10)])
+        return found
+
+    @property
+    def size(self) -> int:
+        """Height and width of a picture."""
+        config = self.config
+        if config.size:
+            return config.size
+        if config.kind in ("plain", "npz"):
+            return self.pictures["train"].image.shape[-1]
+        return DISTORTIONS[config.distortion] if config.kind in ("distorted", "addition") else 60
+
+    def canvas(self, split: str) -> Canvas:
+        """What is done with the digits of a split."""
+        config, digits, size = self.config, self._part(split), self.size
+        digit = digits.image.shape[-1]
+        room = 2 * digit if config.kind == "two" else digit
+        if size < room and config.kind not in ("distorted", "addition"):
+            raise ValueError(f"size = {size}: {room} pixels are needed for digits of {digit} × {digit}")
+        if config.kind == "cluttered" and config.piece > digit:
+            raise ValueError(f"piece = {config.piece}: digits have only {digit} × {digit} pixels")
+        if config.kind in ("translated", "cluttered"):
+            clutter = config.clutter if config.kind == "cluttered" else 0
+            return Scattered(size, digit, len(digits), clutter, config.piece if clutter else 1)
+        if config.kind == "two":
+            return Pairs(size, digit, len(digits))
+        if config.kind in ("distorted", "addition"):
+            if config.distortion == "T" and size < digit:
+                raise ValueError(f"size = {size}: digits of {digit} × {digit} pixels cannot be moved on it")
+            each = Distorted(size, digit, config.distortion)
+            return each if config.kind == "distorted" else Addends(each, len(digits))
+        return Plain(size)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a system must know: channels, height and width of an image, and the number of classes."""
+        assert self._about is not None
+        return dict(self._about["sizes"])
+
+    @property
+    def classes(self) -> list[str]:
+        """What the classes are called."""
+        assert self._about is not None
+        return list(self._about["classes"])
+
+    def _measure(self) -> dict[str, int]:
+        size, classes = self.size, len(self._names())
+        channels = 2 if self.config.kind == "addition" else self.pictures["train"].image.shape[1]
+        self.canvas("train")  # an error should come now
+        return {"channels": channels, "height": size, "width": size, "classes": classes}
+
+    def _names(self) -> list[str]:
+        if self.config.kind in ("two", "addition"):
+            return [str(number) for number in range(100 if self.config.kind == "two" else 19)]
+        return self.pictures["train"].classes
+
+    def loader(self, split: str, *, seed: int = 0, shuffle: bool | None = None) -> Generated:
+        """Batches of a split; only ``train`` is shuffled unless ``shuffle`` says otherwise."""
+        count, size = len(self._part(split)), self.config.batch
+        mixed = split == "train" if shuffle is None else shuffle
+
+        @lru_cache(maxsize=1)
+        def order(epoch: int) -> np.ndarray:
+            return np.random.default_rng([seed, epoch]).permutation(count) if mixed else np.arange(count)
+
+        def make(random: np.random.Generator, epoch: int, number: int) -> Batch:
+            return self.make(split, order(epoch)[number * size : (number + 1) * size], random)
+
+        identity = {"split": split, "content": self._content(split), **self._identity()}
+        return Generated(make, -(-count // size), seed=(SPLITS.index(split), seed), fresh=mixed, identity=identity)
+
+    def make(self, split: str, rows: np.ndarray, random: np.random.Generator | None = None) -> Batch:
+        """A batch of some digits of a split, in this order; ``random`` is for training alone."""
+        canvas, part = self.canvas(split), self._part(split)
+        if split == "train":
+            plan = self._drawn_plan(canvas, random or np.random.default_rng(self.config.data_seed), len(rows))
+        else:
+            plan = {name: numbers[rows] for name, numbers in self._planned(split).items()}
+        image = canvas.paint(part.image, rows, plan)
+        if self.config.binarize:
+            image = (image > plan["noise"].reshape(image.shape) / np.float32(255)).astype(np.float32)
+        batch = {"image": torch.from_numpy(image), "label": torch.from_numpy(part.label[rows])}
+        if isinstance(canvas, Pairs | Addends):
+            digits = torch.stack([batch["label"], torch.from_numpy(part.label[plan["second"]])], 1)
+            label = digits @ torch.tensor([10, 1]) if isinstance(canvas, Pairs) else digits.sum(1)
+            batch |= {"label": label, "digits": digits}
+        elif isinstance(canvas, Scattered):
+            batch["centre"] = torch.from_numpy(canvas.centre(plan))
+        return batch
+
+    def _plan(self, split: str) -> Plan:
+        """The chance of a whole split that does not change."""
+        random = np.random.default_rng([self.config.data_seed, SPLITS.index(split), 7])
+        return self._drawn_plan(self.canvas(split), random, len(self._part(split)))
+
+    def _drawn_plan(self, canvas: Canvas, random: np.random.Generator, n: int) -> Plan:
+        plan = canvas.plan(random, n)
+        if self.config.binarize:
+            channels, size = self.sizes["channels"], self.size
+            plan["noise"] = random.integers(0, 255, (n, channels * size * size), np.uint8)
+        return plan
+
+    def prepare(self, path: Path) -> torch.Tensor:
+        """An image file as these pictures are: (C, H, W), dark paper and light ink."""
+        sizes = self.sizes
+        pixels = files.read_image(path, sizes["height"], sizes["width"], sizes["channels"])
+        return torch.from_numpy(pixels).float() / 255
+
+    def save(self, folder: Path) -> None:
+        """Write the settings and what a system must know; the pictures stay where they are."""
+        folder.mkdir(parents=True, exist_ok=True)
+        about: dict[str, Any] = {"format": FORMAT, "task": "digits", "config": dataclasses.asdict(self.config)}
+        about |= {"sizes": self.sizes, "classes": self.classes}
+        if self.data:
+            about["data"] = DRAWN if str(self.data) == DRAWN else str(Path(self.data).expanduser().absolute())
+        (folder / "task.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, data: Path | str | None = None, **changes: Any) -> Self:
+        """The task that :meth:`save` wrote, with some settings changed; ``data`` says where its data lies now."""
+        path = folder / "task.json"
+        try:
+            written = json.loads(path.read_text(encoding="utf-8"))
+            found, task, values = written["format"], written["task"], {**written["config"], **changes}
+            about = {name: written[name] for name in ("sizes", "classes")}
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"{path}: not the description of a task") from None
+        if found != FORMAT or task != "digits":
+            raise ValueError(f"{path}: the task {task!r} in format {found}; expected 'digits' in format {FORMAT}")
+        fields = [field.name for field in dataclasses.fields(Config)]
+        for key in values:
+            if key not in fields:
+                raise ValueError(f"{path}: digits has no setting {key!r}: {nearest(key, fields)}")
+        same = not changes.keys() & {"kind", "size", "colour", "distortion"}
+        return cls(Config(**values), data or written.get("data"), about=about if same else None)
+
+    def _part(self, split: str) -> Pictures:
+        if split not in SPLITS:
+            raise ValueError(f"no split is called {split!r}: {nearest(split, SPLITS)}")
+        return self.pictures[split]
+
+    def _identity(self) -> dict[str, Any]:
+        return {name: value for name, value in dataclasses.asdict(self.config).items() if name != "data"}
+
+    def _content(self, split: str) -> int:
+        part = self._part(split)
+        return zlib.crc32(part.label.tobytes(), zlib.crc32(np.ascontiguousarray(part.image[:64]).tobytes()))

@@ -1,0 +1,284 @@
+"""Where a network looked: the path of its glimpses over an image, what it saw there, and what it thought of it.
+
+The picture of Mnih et al. 2014, figure 4. ``figure`` draws a row for each image, ``frames`` one image as an animation,
+``game`` a game of Catch, ``costs`` error against computation, and ``terminal`` writes an image as text.
+
+Images are (N, C, height, width) from 0 to 1; locations (N, T, 2), x and y from −1 to 1 between the edges; patches
+(N, T, C, scales, size, size); probabilities of the classes after each glimpse (N, T, classes); ``sides`` of the squares
+that are seen, in pixels, one for each scale.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.views._pixels import COLOURS, beside, paint, pictures, save_animation, shaded
+from regard.views.alignment import INK, MUTED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["costs", "figure", "frames", "game", "save_animation", "terminal"]
+PATH, NOW, RIGHT, WRONG = COLOURS[2], COLOURS[0], "#0072b2", "#d55e00"
+_LARGE, _SMALL, _GAP, _PAD = 2.3, 0.72, 0.07, 0.15  # inches
+
+
+def figure(
+    image: Any,
+    location: Any,
+    patch: Any,
+    probability: Any,
+    sides: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Each image with the path over it, and beside it the glimpses in their order, the sharpest scale on top.
+
+    Args:
+        classes: what the classes are called.
+        labels: what to write below each image.
+        title: a heading.
+    """
+    image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
+    count, steps, scales = len(image), patch.shape[1], patch.shape[3]
+    if labels is not None and len(labels) != count:
+        raise ValueError(f"{count} images are drawn, but {len(labels)} labels came")
+    names = _names(classes, probability)
+    head, below = (0.42 if title else 0.0), (0.26 if labels else 0.0)
+    side = 1.0 if scales == 1 else _SMALL  # of a patch
+    stack = 0.2 + scales * (side + _GAP) - _GAP + 0.22
+    tall = max(_LARGE, stack) + below + 0.2
+    width = max(_PAD + _LARGE + 0.35 + steps * (side + _GAP) + _PAD, 0.1 * len(title or "") + 2 * _PAD)
+    height = head + count * tall + _PAD
+    drawing = _drawing(width, height, title)
+    for row in range(count):
+        top = height - head - _PAD - row * tall
+        axes = _axes(drawing, _PAD, top - _LARGE, _LARGE, _LARGE)
+        paint(axes, image[row])
+        _path(axes, image.shape[-2:], location[row])
+        _square(axes, image.shape[-2:], location[row, -1], sides, NOW)
+        if labels:
+            axes.set_xlabel(labels[row], fontsize=10, color=INK, labelpad=5)
+        upper = top - max(_LARGE - stack, 0) / 2 - 0.2
+        for t in range(steps):
+            left = _PAD + _LARGE + 0.35 + t * (side + _GAP)
+            for scale in range(scales):
+                small = _axes(drawing, left, upper - (scale + 1) * (side + _GAP) + _GAP, side, side)
+                paint(small, patch[row, t, :, scale])
+                if scale == 0:
+                    small.set_title(str(t + 1), fontsize=9, color=MUTED, pad=3)
+            best = int(probability[row, t].argmax())
+            small.set_xlabel(f"{names[best]}  {100 * probability[row, t, best]:.0f} %", fontsize=8.5, color=INK)
+    return drawing
+
+
+def frames(
+    image: Any,
+    location: Any,
+    patch: Any,
+    probability: Any,
+    sides: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    title: str | None = None,
+) -> list[Figure]:
+    """Glimpse after glimpse over one image: where it looks, what it sees, and how likely it finds each class.
+
+    All without the first dimension of :func:`figure`.
+    """
+    image, location, patch, probability = (_numpy(each)[None] for each in (image, location, patch, probability))
+    image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
+    scales, count = patch.shape[3], probability.shape[-1]
+    names = _names(classes, probability)
+    order = np.argsort(-probability[0].max(0), kind="stable")[: min(count, 10)]
+    order.sort()
+    head, bars = (0.42 if title else 0.1), 2.0
+    width = _PAD + 3.2 + 0.25 + 1.0 + 0.45 + bars + _PAD
+    height = head + max(3.2, scales * 1.07) + 0.45
+    made = []
+    for t in range(patch.shape[1]):
+        drawing = _drawing(width, height, title)
+        axes = _axes(drawing, _PAD, height - head - 3.2, 3.2, 3.2)
+        paint(axes, image[0])
+        _path(axes, image.shape[-2:], location[0, : t + 1])
+        _square(axes, image.shape[-2:], location[0, t], sides, NOW)
+        axes.set_xlabel(f"glimpse {t + 1} of {patch.shape[1]}", fontsize=10, color=INK, labelpad=5)
+        for scale in range(scales):
+            small = _axes(drawing, _PAD + 3.45, height - head - (scale + 1) * 1.07 + 0.07, 1.0, 1.0)
+            paint(small, patch[0, t, :, scale])
+        _bars(drawing, probability[0, t, order], [names[i] for i in order], width - bars - _PAD, height - head)
+        made.append(drawing)
+    return made
+
+
+def game(
+    screen: Any, location: Any, patch: Any, sides: Any, *, caught: bool, actions: Sequence[str] | None = None
+) -> list[Figure]:
+    """A game of Catch: screens (T + 1, C, height, width), of which the last is the end, where it looked (T, 2) and what
+    it saw (T, C, scales, size, size); ``actions``, T of them, are written below."""
+    screen, patch = pictures("screen", screen, 4), pictures("patch", patch, 5)
+    location = pictures("location", location, 2)
+    sides = [int(side) for side in _numpy(sides)]
+    steps, scales = len(patch), patch.shape[2]
+    if len(screen) != steps + 1 or len(location) != steps:
+        raise ValueError(f"{steps} glimpses need as many locations and one screen more: {len(location)}, {len(screen)}")
+    width, height = _PAD + 3.2 + 0.25 + 1.0 + _PAD, 0.1 + max(3.2, scales * 1.07) + 0.45
+    made = []
+    for t in range(steps + 1):
+        drawing = _drawing(width, height, None)
+        axes = _axes(drawing, _PAD, height - 3.3, 3.2, 3.2)
+        paint(axes, screen[t])
+        told = f"step {t + 1} of {steps}" + (f": {actions[t]}" if actions and t < steps else "")
+        if t < steps:
+            _square(axes, screen.shape[-2:], location[t], sides, NOW)
+            for scale in range(scales):
+                small = _axes(drawing, _PAD + 3.45, height - 0.1 - (scale + 1) * 1.07 + 0.07, 1.0, 1.0)
+                paint(small, patch[t, :, scale])
+        else:
+            told = "caught" if caught else "missed"
+            axes.spines[:].set(color=RIGHT if caught else WRONG, linewidth=3)
+        axes.set_xlabel(told, fontsize=10, color=INK, labelpad=5)
+        made.append(drawing)
+    return made
+
+
+def costs(points: Mapping[str, Sequence[tuple[int, float, float]]], *, title: str | None = None) -> Figure:
+    """Error against computation: for each system, by name, the side of its images in pixels, the multiplications for
+    one image, and its error in percent."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if not points or not all(points.values()):
+        raise ValueError("costs needs at least one system with at least one point")
+    drawing = Figure(figsize=(5.6, 3.9), dpi=100, layout="constrained")
+    FigureCanvasAgg(drawing)
+    axes = drawing.add_subplot()
+    for (name, line), colour, marker in zip(points.items(), (RIGHT, WRONG, PATH, NOW), "osD^", strict=False):
+        pixels, work, error = zip(*line)
+        axes.plot(work, error, color=colour, marker=marker, markersize=7, linewidth=1.2, label=name)
+        for side, x, y in zip(pixels, work, error):
+            axes.annotate(f"{side}²", (x, y), (7, -12), textcoords="offset points", fontsize=8.5, color=MUTED)
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.margins(0.12)
+    axes.set_xlabel("multiplications for one image", fontsize=9.5, color=MUTED)
+    axes.set_ylabel("error (%)", fontsize=9.5, color=MUTED)
+    axes.tick_params(labelsize=8.5, colors=MUTED)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    if title:
+        axes.set_title(title, fontsize=12, fontweight="bold", color=INK, loc="left")
+    return drawing
+
+
+def terminal(
+    image: Any,
+    location: Any,
+    patch: Any,
+    probability: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    width: int | None = None,
+    blocks: bool | None = None,
+) -> str:
+    """One image (C, height, width) as text, with the numbers of the glimpses where they were, and each glimpse at the
+    sharpest scale with what it was taken for."""
+    image, location, patch, probability = (_numpy(each)[None] for each in (image, location, patch, probability))
+    image, location, patch, probability, _ = _checked(image, location, patch, probability, [1] * patch.shape[3])
+    names, (height, wide) = _names(classes, probability), image.shape[-2:]
+    lines = [list(line) for line in shaded(image[0].mean(0), blocks)]
+    for t, (x, y) in enumerate(location[0]):
+        row, column = int((y + 1) / 2 * height) // 2, int((x + 1) / 2 * wide)
+        lines[min(max(row, 0), len(lines) - 1)][min(max(column, 0), wide - 1)] = _numeral(t)
+    panels = [("image", ["".join(line) for line in lines])]
+    for t, seen in enumerate(patch[0]):
+        best = int(probability[0, t].argmax())
+        told = f"{_numeral(t)}: {names[best]} {100 * probability[0, t, best]:.0f}%"
+        panels.append((told, shaded(seen[:, 0].mean(0), blocks)))
+    return beside(panels, shutil.get_terminal_size().columns if width is None else width)
+
+
+def _numeral(t: int) -> str:
+    """1 to 9, then letters: one cell each."""
+    return "123456789abcdefghijklmnopqrstuvwxyz"[t] if t < 35 else "*"
+
+
+def _numpy(values: Any) -> np.ndarray:
+    return values.detach().float().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+
+
+def _names(classes: Sequence[str] | None, probability: np.ndarray) -> list[str]:
+    count = probability.shape[-1]
+    if classes is not None and len(classes) != count:
+        raise ValueError(f"{len(classes)} names for {count} classes")
+    return [str(number) for number in range(count)] if classes is None else [str(name) for name in classes]
+
+
+def _checked(image: Any, location: Any, patch: Any, probability: Any, sides: Any) -> tuple[Any, ...]:
+    image, location = pictures("image", image, 4), pictures("location", location, 3)
+    patch, probability = pictures("patch", patch, 6), pictures("probability", probability, 3)
+    sides = [int(side) for side in _numpy(sides)]
+    count, times = len(image), location.shape[1]
+    fits = all(each.shape[:2] == (count, times) for each in (location, patch, probability))
+    if not fits or patch.shape[3] != len(sides):
+        shapes = ", ".join(str(each.shape) for each in (image, location, patch, probability))
+        raise ValueError(f"images, locations, patches and probabilities do not belong together: {shapes}")
+    return image, location, patch, probability, sides
+
+
+def _drawing(width: float, height: float, title: str | None) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=(width, height), dpi=100)
+    FigureCanvasAgg(drawing)
+    if title:
+        style: dict[str, Any] = {"fontsize": 12, "fontweight": "bold", "color": INK, "va": "top", "parse_math": False}
+        drawing.text(_PAD / width, 1 - _PAD / height, title, **style)
+    return drawing
+
+
+def _axes(drawing: Figure, left: float, bottom: float, wide: float, tall: float) -> Axes:
+    """Axes at a place in inches."""
+    width, height = drawing.get_size_inches()
+    return drawing.add_axes((left / width, bottom / height, wide / width, tall / height))
+
+
+def _path(axes: Axes, size: tuple[int, ...], location: np.ndarray) -> None:
+    x, y = ((location[:, axis] + 1) / 2 * size[1 - axis] - 0.5 for axis in (0, 1))
+    axes.plot(x, y, color=PATH, linewidth=1.8, zorder=3)
+    axes.scatter(x, y, s=72, color=PATH, edgecolors="white", linewidths=0.7, zorder=4)
+    for t, place in enumerate(zip(x, y)):
+        axes.annotate(str(t + 1), place, ha="center", va="center", fontsize=6.5, color="white", zorder=5 + t)
+    axes.set(xlim=(-0.5, size[1] - 0.5), ylim=(size[0] - 0.5, -0.5))
+
+
+def _square(axes: Axes, size: tuple[int, ...], place: np.ndarray, sides: Sequence[int], colour: str) -> None:
+    """What is seen from a place, the squares of all scales."""
+    from matplotlib.patches import Rectangle
+
+    for side in sides:
+        left, top = (np.floor((place[axis] + 1) / 2 * size[1 - axis] - side / 2 + 0.5) - 0.5 for axis in (0, 1))
+        axes.add_patch(Rectangle((left, top), side, side, fill=False, edgecolor=colour, linewidth=1.4, zorder=2))
+
+
+def _bars(drawing: Figure, probability: np.ndarray, names: list[str], left: float, top: float) -> None:
+    tall = min(3.2, 0.3 * len(names))
+    axes = _axes(drawing, left + 0.3, top - tall, 1.5, tall)
+    best = int(probability.argmax())
+    colours = [RIGHT if row == best else "#b8c4d0" for row in range(len(names))]
+    axes.barh(np.arange(len(names)), probability, color=colours, height=0.72)
+    axes.set(xlim=(0, 1), xticks=[0, 0.5, 1])
+    axes.set_xticklabels(["0", "50 %", "100 %"], fontsize=8, color=MUTED)
+    axes.set_yticks(np.arange(len(names)), names, fontsize=9, color=INK, parse_math=False)
+    axes.invert_yaxis()
+    axes.tick_params(length=0)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    axes.spines["left"].set_color("#c9ced6")

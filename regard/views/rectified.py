@@ -1,0 +1,121 @@
+"""What a spatial transformer does to a picture: the picture, the grid that reads it, and what comes out upright.
+
+The triplets of Jaderberg et al. 2015, figure 1 and table 1. Where transformers look at several channels, as in the
+addition of digits, each channel is shown with all grids, and then what each transformer makes of each channel.
+
+Images are (N, C, height, width), grids (N, K, height', width', 2) with places (x, y) in [−1, 1], the outer edges of the
+image, and crops (N, K, C, height', width'), of K transformers; all numbers from 0 to 1.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.views._pixels import COLOURS, beside, paint, pictures, shaded, sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LINES = 6
+"""Of the grid that are drawn each way, its edges included."""
+
+
+def figure(
+    images: Any, grids: Any, crops: Any, *, labels: Sequence[str] | None = None, title: str | None = None
+) -> Figure:
+    """A row for each picture, as a matplotlib figure; no display is needed.
+
+    Args:
+        images: (N, C, height, width).
+        grids: (N, K, height', width', 2).
+        crops: (N, K, C, height', width').
+        labels: what stands beside each picture.
+        title: a heading.
+    """
+    images, grids, crops = _checked(images, grids, crops)
+    channels, many = images.shape[1], crops.shape[1]
+    apart = channels not in (1, 3)
+    if apart:
+        columns = [f"channel {c + 1}" for c in range(channels)]
+        columns += [f"crop {k + 1}, channel {c + 1}" for k in range(many) for c in range(channels)]
+    else:
+        columns = ["input", "grid", *(f"rectified {k + 1}" if many > 1 else "rectified" for k in range(many))]
+    drawing, panels = sheet(len(images), columns, side=1.35, title=title, labels=labels)
+    for axes, image, grid, crop in zip(panels, images, grids, crops):
+        inputs = channels if apart else 2
+        for c, panel in enumerate(axes[:inputs]):
+            paint(panel, image[c : c + 1] if apart else image)
+            if apart or c == 1:
+                _net(panel, grid, image.shape[-2:])
+        seen = [crop[k, c : c + 1] for k in range(many) for c in range(channels)] if apart else list(crop)
+        for number, (panel, picture) in enumerate(zip(axes[inputs:], seen)):
+            paint(panel, picture)
+            colour = COLOURS[(number // channels if apart else number) % len(COLOURS)]
+            panel.spines[:].set(color=colour, linewidth=2)
+    return drawing
+
+
+def terminal(images: Any, grids: Any, crops: Any, *, width: int | None = None, blocks: bool | None = None) -> str:
+    """Pictures and crops beside each other as text; the corners of the grids are given in pixels."""
+    images, grids, crops = _checked(images, grids, crops)
+    width = shutil.get_terminal_size().columns if width is None else width
+    parts = []
+    for image, grid, crop in zip(images, grids, crops):
+        panels = [("input", shaded(image.max(0), blocks))]
+        for k, picture in enumerate(crop):
+            name = f"rectified {k + 1}" if len(crop) > 1 else "rectified"
+            panels.append((name, shaded(picture.max(0), blocks)))
+        lines = [beside(panels, width)]
+        for k, places in enumerate(grid):
+            x, y = _pixels(places, image.shape[-2:])
+            corners = [(x[i, j], y[i, j]) for i, j in ((0, 0), (0, -1), (-1, -1), (-1, 0))]
+            shown = "  ".join(f"({a:.0f}, {b:.0f})" for a, b in corners).replace("-", "−")
+            lines.append(f"corners{f' {k + 1}' if len(grid) > 1 else ''}: {shown}")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _net(axes: Axes, grids: np.ndarray, size: tuple[int, ...]) -> None:
+    """The grids of all transformers over an image, which is shown with what lies round it where they reach out."""
+    height, width = size
+    reach = [-0.5, width - 0.5, height - 0.5, -0.5]
+    for number, grid in enumerate(grids):
+        x, y = _pixels(grid, size)
+        colour = COLOURS[number % len(COLOURS)]
+        for axis, count in enumerate(x.shape):
+            for at in np.unique(np.linspace(0, count - 1, LINES).round().astype(int)):
+                edge = at in (0, count - 1)
+                line = (x[at], y[at]) if axis == 0 else (x[:, at], y[:, at])
+                axes.plot(*line, color=colour, linewidth=1.6 if edge else 0.6, alpha=1 if edge else 0.7)
+        axes.plot(x[0, 0], y[0, 0], marker="o", markersize=4, color=colour)  # where the crop's upper left comes from
+        far = (max(height, width)) / 2
+        reach[0] = max(min(reach[0], float(x.min()) - 1), -0.5 - far)
+        reach[1] = min(max(reach[1], float(x.max()) + 1), width - 0.5 + far)
+        reach[2] = min(max(reach[2], float(y.max()) + 1), height - 0.5 + far)
+        reach[3] = max(min(reach[3], float(y.min()) - 1), -0.5 - far)
+    side = max(reach[1] - reach[0], reach[2] - reach[3])  # square, so that nothing is stretched
+    middle = ((reach[0] + reach[1]) / 2, (reach[2] + reach[3]) / 2)
+    axes.set(xlim=(middle[0] - side / 2, middle[0] + side / 2), ylim=(middle[1] + side / 2, middle[1] - side / 2))
+    axes.set_facecolor("#e6e8ec")
+
+
+def _pixels(grid: np.ndarray, size: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """x and y in pixels counted from 0."""
+    height, width = size
+    return ((grid[..., 0] + 1) * width - 1) / 2, ((grid[..., 1] + 1) * height - 1) / 2
+
+
+def _checked(images: Any, grids: Any, crops: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    images, grids, crops = pictures("images", images, 4), pictures("grids", grids, 5), pictures("crops", crops, 5)
+    fits = len(images) == len(grids) == len(crops) and grids.shape[1] == crops.shape[1] and grids.shape[-1] == 2
+    if not fits or crops.shape[2] != images.shape[1] or grids.shape[2:4] != crops.shape[3:]:
+        raise ValueError(
+            "images (N, C, height, width), grids (N, K, height', width', 2) and crops (N, K, C, height', width') do "
+            f"not belong together: {images.shape}, {grids.shape} and {crops.shape}"
+        )
+    return images, grids, crops

@@ -1,0 +1,55 @@
+"""Systems that look here and there: RAM on images, its control, and the player of Catch."""
+
+from functools import partial
+
+import torch
+
+from contracts.cases import Batch, Case
+
+B = 4
+
+
+def images(channels: int = 1) -> Batch:
+    """Random pixels."""
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(B, channels, 13, 11, generator=generator)
+    return {"image": image, "label": torch.randint(0, 5, (B,), generator=generator)}
+
+
+def games() -> Batch:
+    """Balls and paddles anywhere."""
+    return {
+        "ball": torch.tensor([0, 8, 3, 5]),
+        "speed": torch.tensor([-1, 1, 0, 1]),
+        "paddle": torch.tensor([7, 0, 3, 4]),
+    }
+
+
+def alone(batch: Batch) -> list[Batch]:
+    return [{name: tensor[b : b + 1] for name, tensor in batch.items()} for b in range(B)]
+
+
+SIZES = {"channels": 1, "height": 13, "width": 11, "classes": 5}
+SMALL = {"glimpses": 3, "size": 4, "what": 6, "where": 5, "hidden": 8}
+COLOUR = {**SIZES, "channels": 3}
+CASES = {
+    "ram": [
+        Case({**SIZES, **SMALL}, images, alone),
+        Case({**COLOUR, **SMALL, "scales": 2, "core": "lstm", "location_hidden": 7}, partial(images, 3), alone),
+        Case({**SIZES, **SMALL, "rollouts": 3, "test_rollouts": 2, "discount": 0.9}, images),
+        Case({**SIZES, **SMALL, "policy": "random"}, images),
+        Case({**SIZES, **SMALL, "glimpses": 1, "start": "centre"}, images, alone, ("location.*", "baseline.*")),
+    ],
+    "cnn": [
+        Case({**SIZES, "filters": 3, "kernel": 4, "stride": 2, "hidden": 8}, images, alone, looks=False),
+        Case({**SIZES, "filters": 0, "hidden": 8}, images, alone, looks=False),
+    ],
+    "ram_agent": [
+        Case(
+            {"height": 9, "width": 9, "paddle": 2, "size": 3, "scales": 2, "what": 6, "where": 5, "hidden": 8, **more},
+            games,
+            alone,
+        )
+        for more in ({}, {"core": "rnn", "discount": 0.9})
+    ],
+}
