@@ -20,12 +20,8 @@ $(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.ready-demo ## attention in one picture, and the table of mechanisms
-	@echo "$$ $(bin)/python examples/weather_stations.py"
-	@$(bin)/python examples/weather_stations.py
-	@echo
-	@echo "$$ $(bin)/regard list"
-	@$(bin)/regard list
+demo: .venv/.ready-demo ## translate with the shipped model, and see where each word came from
+	@sh tools/demo.sh $(bin)
 
 test: lint ## ruff, mypy, import-linter and the tests
 	@$(bin)/python -m pytest -n $(JOBS) $(ARGS)
@@ -47,7 +43,7 @@ clean: ## remove .venv and every cache
 
 # The stamps are written last, so an install that was cut off leaves none.
 .venv/.ready-demo: pyproject.toml constraints.txt
-	@sh tools/setup.sh cli,plot
+	@sh tools/setup.sh cli,plot,text
 	@touch $@
 
 # After the other one, so that `make -j demo test` never runs two installs at once.

@@ -18,6 +18,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "attention": ("Attended", "Attention", "Memory", "attend"),
+    "edges": ("EdgeAttention", "Edges", "attend_edges"),
+    "glimpses.spatial_transformer": ("SpatialTransformer",),
     "heads": ("MultiHead",),
     "tape": ("Tape", "record"),
 }

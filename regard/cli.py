@@ -5,6 +5,7 @@ Commands import what they need when they run: ``--help`` must answer before torc
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import shutil
@@ -159,26 +160,46 @@ def _print_table(title: str, rows: list[tuple[str, str, str]]) -> None:
         print(line.rstrip())
 
 
-@bench.callback()
-def bench_options() -> None:
-    """Keeps ``attention`` a command of its own while it is the only one."""
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Also write the table here.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Few repetitions: a look only.")]
+Only = Annotated[str, typer.Option("--only", metavar="TEXT", help="Only rows with this in their name.")]
 
 
 @bench.command("attention")
 def bench_attention(
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Also write the table here.")
-    ] = None,
+    json_file: JsonFile = None,
     compile: Annotated[bool, typer.Option("--compile", help="Add torch.compile as an opponent.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: a look only.")] = False,
-    only: Annotated[str, typer.Option("--only", metavar="TEXT", help="Only rows with this in their name.")] = "",
+    quick: Quick = False,
+    only: Only = "",
 ) -> None:
     """Time attention against PyTorch and peers."""
+    _bench("attention", json_file, quick, only, compile=compile)
+
+
+@bench.command("graphs")
+def bench_graphs(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
+    """Time attention along edges against PyTorch Geometric."""
+    _bench("graphs", json_file, quick, only)
+
+
+@bench.command("memory")
+def bench_memory(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
+    """Time the systems with a memory against plain PyTorch."""
+    _bench("memory", json_file, quick, only)
+
+
+@bench.command("vision")
+def bench_vision(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
+    """Time glimpses against plain PyTorch."""
+    _bench("vision", json_file, quick, only)
+
+
+def _bench(name: str, json_file: Path | None, quick: bool, only: str, **more: Any) -> None:
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise ValueError(f"--json {json_file}: the folder {json_file.absolute().parent} does not exist")
-    from regard.bench.attention import run
-
-    run(json_file=json_file, compile=compile, quick=quick, only=only)
+    importlib.import_module(f"regard.bench.{name}").run(json_file=json_file, quick=quick, only=only, **more)
 
 
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

@@ -139,6 +139,21 @@ def mlp_dot(q: Row, keys: Array, *, phi: Sequence, psi: Sequence) -> list[float]
     return [inner(pq, mlp(k, psi)) for k in keys]
 
 
+def leaky(x: float, slope: float) -> float:
+    return x if x > 0 else slope * x
+
+
+def leaky_concat(q: Row, keys: Array, *, query: Row, key: Row, slope: float = 0.2) -> list[float]:
+    """Velickovic et al. 2018 (1710.10903), eq. 3: e = LeakyReLU(a.[q; k]), a = [query; key]"""
+    a = [*query, *key]
+    return [leaky(inner(a, [*q, *k]), slope) for k in keys]
+
+
+def leaky_additive(q: Row, keys: Array, *, v: Row, slope: float = 0.2) -> list[float]:
+    """Brody et al. 2021 (2105.14491), eq. 7: e = a.LeakyReLU(q + k)"""
+    return [math.fsum(float(v[d]) * leaky(float(q[d]) + float(k[d]), slope) for d in range(len(v))) for k in keys]
+
+
 def location_aware(
     q: Row, keys: Array, *, w: Array, v: Array, u: Array, f: Array, out: Row, previous: Row
 ) -> list[float]:
@@ -574,6 +589,35 @@ def affine_grid(theta: Array, height: int, width: int, *, align_corners: bool = 
     return out
 
 
+def spatial_transformer(theta: Row, kind: str, x: float, y: float, points: int = 4) -> tuple[float, float]:
+    """Jaderberg et al. 2015, section 3.2: where the place (x, y) of the output looks. ``theta`` is what moves it:
+    all 0 is the identity."""
+    t = [float(number) for number in theta]
+    if kind == "attention":
+        return (1 + t[0]) * x + t[1], (1 + t[0]) * y + t[2]
+    if kind in ("affine", "projective"):
+        w = max(t[6] * x + t[7] * y + 1, 0.05) if kind == "projective" else 1.0
+        return ((1 + t[0]) * x + t[1] * y + t[2]) / w, (t[3] * x + (1 + t[4]) * y + t[5]) / w
+    line = [-1 + 2 * i / (points - 1) for i in range(points)]
+    control = [(p, q) for q in line for p in line]
+
+    def basis(at: tuple[float, float]) -> list[float]:
+        distances = [math.hypot(at[0] - p, at[1] - q) for p, q in control]
+        return [r**2 * math.log(r) if r else 0.0 for r in distances] + [1.0, *at]
+
+    count = len(control)
+    system = np.zeros((count + 3, count + 3))
+    for i, place in enumerate(control):
+        system[i] = basis(place)
+        system[count:, i] = system[i, count:]
+    moved = []
+    for axis in (0, 1):
+        ends = [place[axis] + t[2 * i + axis] for i, place in enumerate(control)] + [0.0, 0.0, 0.0]
+        coefficients = np.linalg.solve(system, np.array(ends))
+        moved.append(math.fsum(c * b for c, b in zip(coefficients, basis((x, y)))))
+    return moved[0], moved[1]
+
+
 # ---------------------------------------------------------------------------------------------------------
 # masks, True = may be attended
 
@@ -611,3 +655,18 @@ def mask_rows(mask: Array | None, batch: tuple[int, ...], queries: int, keys: in
     elif batch and mask.ndim == 3:
         mask = mask.reshape(mask.shape[0], *([1] * (len(batch) - 1)), *mask.shape[1:])
     return np.array(np.broadcast_to(mask, (*batch, queries, keys)))
+
+
+def retina(location: Row, size: int, scales: int, height: int, width: int) -> Array:
+    """Mnih et al. 2014 (1406.6247), the sensor: scales squares round a place, each twice as wide as the one before,
+    shown as size x size cells; weights (scales, size, size, height, width), the mean of a cell. Outside is nothing."""
+    x, y = (float(z) for z in location)
+    out = np.zeros((scales, size, size, height, width))
+    for k in range(scales):
+        cell = 2**k
+        left = math.floor((x + 1) / 2 * width - size * cell / 2 + 0.5)
+        top = math.floor((y + 1) / 2 * height - size * cell / 2 + 0.5)
+        for row, column in np.ndindex(size * cell, size * cell):
+            if 0 <= top + row < height and 0 <= left + column < width:
+                out[k, row // cell, column // cell, top + row, left + column] = 1 / cell**2
+    return out

@@ -236,6 +236,6 @@ def test_bench_attention_passes_its_options_on():
         "cli.main()"
     )
     result = run("bench", "attention", code=code)
-    assert result.stdout == "{'json_file': None, 'compile': False, 'quick': False, 'only': ''}\n"
+    assert result.stdout == "{'json_file': None, 'quick': False, 'only': '', 'compile': False}\n"
     result = run("bench", "attention", "--quick", "--compile", "--json", "x.json", code=code)
-    assert result.stdout == "{'json_file': PosixPath('x.json'), 'compile': True, 'quick': True, 'only': ''}\n"
+    assert result.stdout == "{'json_file': PosixPath('x.json'), 'quick': True, 'only': '', 'compile': True}\n"

@@ -13,7 +13,17 @@ def test_every_shipped_recipe_builds(name):
     recipe.build("task")
     recipe.build("train")
     recipe.build("decode")
-    recipe.build("system", source_vocab=500, target_vocab=500)
+    task = registry.task(recipe.sections["task"]["name"])
+    if task.kind == "text":
+        recipe.build("system", source_vocab=500, target_vocab=500)
+        return
+    try:
+        sizes = task(recipe.build("task")).sizes
+    except ValueError as error:
+        if not str(error).startswith(("no data at", "which")):
+            raise
+        pytest.skip(f"its data is not on this machine: {error}")
+    recipe.build("system", **sizes)
 
 
 def test_a_recipe_survives_being_written(tmp_path):

@@ -101,6 +101,14 @@ SCORES = {
         lambda d, rng: scores.MLPDot(d.query, d.key, d.hidden),
         lambda p: {"phi": layers(p.query), "psi": layers(p.key)},
     ),
+    "leaky_concat": Entry(
+        lambda d, rng: scores.LeakyConcat(d.query, d.key, slope=float(rng.choice([0.2, 0.01, 0.0]))),
+        lambda p: {"query": array(p.query), "key": array(p.key), "slope": p.slope},
+    ),
+    "leaky_additive": Entry(
+        lambda d, rng: scores.LeakyAdditive(d.key, slope=float(rng.choice([0.2, 0.01, 0.0]))),
+        lambda p: {"v": array(p.v), "slope": p.slope},
+    ),
     "location_aware": Entry(
         lambda d, rng: scores.LocationAware(d.query, d.key, d.hidden, filters=2, kernel=int(rng.choice([1, 3, 5]))),
         lambda p: {
@@ -240,7 +248,66 @@ def bilinear(batch: tuple[int, ...], rng: Rng) -> Glance:
     return Glance(part, inputs, run, {"context": context, "weights": weights})
 
 
-GLIMPSES = {"mixture_window": mixture_window, "filter_bank": filter_bank, "bilinear": bilinear}
+def spatial_transformer(batch: tuple[int, ...], rng: Rng) -> Glance:
+    kind = str(rng.choice(["affine", "attention", "projective", "thin_plate"]))
+    rows, columns, height, width, channels = (int(rng.integers(1, n)) for n in (4, 4, 5, 5, 3))
+    points = int(rng.integers(2, 5))
+    numbers = {"affine": 6, "attention": 3, "projective": 8, "thin_plate": 2 * points**2}[kind]
+    localizer = nn.Sequential(nn.Flatten(-3), nn.Linear(channels * height * width, numbers))
+    corners = coin(rng)
+    part = glimpses.SpatialTransformer(localizer, kind, (rows, columns), points=points, align_corners=corners).double()
+    fill(part, rng, 0.3)
+    inputs = {"image": rng.normal(size=(*batch, channels, height, width))}
+    w, b = array(localizer[1].weight), array(localizer[1].bias)
+    target = oracle.affine_grid(np.eye(2, 3), rows, columns, align_corners=corners)
+    context = np.zeros((*batch, channels, rows, columns))
+    weights = np.zeros((*batch, rows * columns, height * width))
+    for i in np.ndindex(*batch):
+        theta = w @ inputs["image"][i].reshape(-1) + b
+        for at, place in enumerate(target.reshape(-1, 2)):
+            x, y = oracle.spatial_transformer(theta, kind, *place, points)
+            x, y = (oracle.to_pixels(z, size, align_corners=corners) for z, size in ((x, width), (y, height)))
+            weights[i][at] = oracle.bilinear(x, y, height, width).reshape(-1)
+        context[i] = (inputs["image"][i].reshape(channels, -1) @ weights[i].T).reshape(channels, rows, columns)
+
+    def run(image: Tensor) -> dict[str, Tensor]:
+        out = part.look(image)
+        return {"context": out.context, "weights": out.weights}
+
+    return Glance(part, inputs, run, {"context": context, "weights": weights})
+
+
+def retina(batch: tuple[int, ...], rng: Rng) -> Glance:
+    size, scales, channels = (int(rng.integers(1, n)) for n in (4, 4, 3))
+    height, width = (size + int(rng.integers(0, 6)) for _ in range(2))
+    part = glimpses.Retina(size, scales)
+    inputs = {
+        # Halves are exact in any precision, and no place is near the border of two pixels.
+        "location": rng.integers(-6, 7, (*batch, 2)) / 4 + 1 / 64,
+        "image": rng.normal(size=(*batch, channels, height, width)),
+    }
+    context = np.zeros((*batch, channels, scales, size, size))
+    weights = np.zeros((*batch, scales * size * size, height * width))
+    for i in np.ndindex(*batch):
+        cells = oracle.retina(inputs["location"][i], size, scales, height, width)
+        weights[i] = cells.reshape(weights[i].shape)
+        for c in range(channels):
+            context[i][c] = (cells * inputs["image"][i][c]).sum((-1, -2))
+
+    def run(location: Tensor, image: Tensor) -> dict[str, Tensor]:
+        out = part(location, image)
+        return {"context": out.context, "weights": out.weights}
+
+    return Glance(part, inputs, run, {"context": context, "weights": weights})
+
+
+GLIMPSES = {
+    "mixture_window": mixture_window,
+    "filter_bank": filter_bank,
+    "bilinear": bilinear,
+    "retina": retina,
+    "spatial_transformer": spatial_transformer,
+}
 
 TABLES: dict[str, dict[str, Any]] = {
     "scores": SCORES,

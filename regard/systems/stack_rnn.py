@@ -1,0 +1,160 @@
+"""Stack RNN: a recurrent network whose memory is a few stacks.
+
+Joulin & Mikolov 2015, *Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets* (arXiv:1503.01007).
+
+A stack is a column of numbers, −1 where it is empty. What happens to it in a step is a soft choice between actions, and
+that is attention: the actions are the keys, and the value of each is the stack as it would be after it.
+
+    hₜ = σ(U xₜ + R hₜ₋₁ + P sₜ₋₁[0:k])               the k topmost elements of every stack
+    aₜ = softmax(A hₜ)                                 query A hₜ, keys the actions
+    sₜ = aₜ[PUSH] [σ(D hₜ); sₜ₋₁] + aₜ[POP] sₜ₋₁[1:] + aₜ[NO-OP] sₜ₋₁      value: the stack after each action
+    p(xₜ₊₁) = softmax(V hₜ)
+
+``structure = "list"`` is the paper's List RNN: a head on a list of numbers, INSERT before it, or move LEFT or RIGHT
+(section 3.3). With ``rounding`` the best action is taken alone when the model is not in training, as the paper does in
+its tests, so that a count of sixty is as exact as one of six. ``recurrent`` is R; the paper leaves it out for counting,
+so that all memory is in the stacks.
+
+Deviations: A, D and V have biases. Several examples are trained together, with another optimizer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import regard
+from regard._lazy import nearest
+from regard.normalizers import Hard, Softmax
+from regard.scores import Dot
+from regard.systems.parts.look import Look
+
+Batch = dict[str, Tensor]
+ACTIONS = {"stack": ("push", "no-op", "pop"), "list": ("left", "insert", "right", "no-op")}
+EMPTY = -1.0
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and choices; the defaults are the paper's for counting.
+
+    Attributes:
+        symbols: how many there are.
+        hidden: units of the network.
+        stacks: how many stacks, or lists.
+        tops: how many elements the network sees of each.
+        depth: the most that a stack can hold; deeper ones lose their bottom.
+        structure: ``stack`` or ``list``.
+        no_op: is doing nothing an action?
+        recurrent: does the network have a memory of its own, R?
+        rounding: take the best action alone when not in training?
+    """
+
+    symbols: int
+    hidden: int = 40
+    stacks: int = 10
+    tops: int = 2
+    depth: int = 200
+    structure: str = "stack"
+    no_op: bool = False
+    recurrent: bool = False
+    rounding: bool = True
+
+    def __post_init__(self) -> None:
+        if self.structure not in ACTIONS:
+            raise ValueError(f"no structure is called {self.structure!r}: {nearest(self.structure, ACTIONS)}")
+        for name in ("symbols", "hidden", "stacks", "tops", "depth"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+VARIANTS: dict[str, dict[str, Any]] = {"list": {"structure": "list", "stacks": 5}}
+
+
+class StackRNN(nn.Module):
+    """The network, its stacks and its actions; see the module's docstring.
+
+    A batch has ``symbols`` (B, T + 1) and ``known`` (B, T), 1 where symbol t + 1 is determined by those before it.
+    """
+
+    looks: ClassVar[dict[str, Look]] = {
+        "actions": Look("choice A hₜ", "actions", "the stack after each action", "dot"),
+    }
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        self.names = tuple(name for name in ACTIONS[config.structure] if config.no_op or name != "no-op")
+        """The actions in the order of the keys."""
+        hidden, stacks = config.hidden, config.stacks
+        self.input = nn.Embedding(config.symbols, hidden)
+        self.tops = nn.Linear(stacks * config.tops, hidden)
+        self.recurrent = nn.Linear(hidden, hidden, bias=False) if config.recurrent else None
+        self.choice = nn.Linear(hidden, stacks * len(self.names))
+        self.element = nn.Linear(hidden, stacks)
+        self.output = nn.Linear(hidden, config.symbols)
+        self.actions = regard.Attention(Dot())
+        self.train()
+
+    def train(self, mode: bool = True) -> Self:
+        """Rounding belongs to evaluation."""
+        super().train(mode)
+        self.actions.normalizer = Hard("argmax") if self.config.rounding and not mode else Softmax()
+        return self
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Per symbol: the loss, and ``errors``, the share of symbols that were determined and yet not predicted."""
+        symbols, known = batch["symbols"], batch["known"]
+        logits, target = self.run(symbols[:, :-1])[0], symbols[:, 1:]
+        count = torch.tensor(target.numel(), device=target.device)
+        loss = functional.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="sum")
+        errors = ((logits.argmax(-1) != target) * known).sum()
+        return {"loss": loss / count.clamp(min=1), "count": count, "errors": errors / count.clamp(min=1)}
+
+    @torch.no_grad()
+    def predict(self, batch: Batch) -> Tensor:
+        """(B, T): the likeliest symbol after each of the first T."""
+        return self.run(batch["symbols"][:, :-1])[0].argmax(-1)
+
+    def run(self, symbols: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T) → logits of the next symbol, (B, T, symbols), and the tops of all stacks, (B, T, stacks, tops)."""
+        config, (batch, time) = self.config, symbols.shape
+        depth = min(config.depth, time + 1)  # a stack that grows by one a step needs no more
+        depth = 2 * depth + 1 if config.structure == "list" else depth + config.tops
+        stack = self.output.weight.new_full((batch, config.stacks, depth), EMPTY)
+        hidden = stack.new_zeros(batch, config.hidden)
+        keys = torch.eye(len(self.names), dtype=stack.dtype, device=stack.device).expand(batch, config.stacks, -1, -1)
+        states, tops = [], []
+        for symbol in self.input(symbols).unbind(1):
+            seen = self.tops(self._tops(stack).flatten(1)) + symbol
+            hidden = torch.sigmoid(seen if self.recurrent is None else seen + self.recurrent(hidden))
+            choice = self.choice(hidden).view(batch, config.stacks, 1, -1)
+            after = self._after(stack, torch.sigmoid(self.element(hidden)).unsqueeze(-1))
+            stack = self.actions(choice, keys, after).context.squeeze(2)
+            states.append(hidden)
+            tops.append(self._tops(stack))
+        if not states:
+            return stack.new_zeros(batch, 0, config.symbols), stack.new_zeros(batch, 0, config.stacks, config.tops)
+        return self.output(torch.stack(states, 1)), torch.stack(tops, 1)
+
+    def _tops(self, stack: Tensor) -> Tensor:
+        """(B, stacks, tops): the topmost elements, or those at the head of a list and left of it."""
+        if self.config.structure == "stack":
+            return stack[..., : self.config.tops]
+        head = stack.shape[-1] // 2
+        return stack[..., head - self.config.tops + 1 : head + 1].flip(-1)
+
+    def _after(self, stack: Tensor, element: Tensor) -> Tensor:
+        """(B, stacks, actions, depth): the stacks after each action, in the order of ``names``."""
+        edge, depth = torch.full_like(element, EMPTY), stack.shape[-1]
+        if self.config.structure == "stack":
+            # element, stack, edge: what each action leaves is a window on these.
+            return torch.cat([element, stack, edge], -1).unfold(-1, depth, 1 if self.config.no_op else 2)
+        head = depth // 2
+        left, right = torch.cat([edge, stack[..., :-1]], -1), torch.cat([stack[..., 1:], edge], -1)
+        insert = torch.cat([stack[..., 1 : head + 1], element, stack[..., head + 1 :]], -1)
+        return torch.stack([left, insert, right, stack][: len(self.names)], 2)

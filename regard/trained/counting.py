@@ -1,0 +1,118 @@
+"""Strings of a counting language, and what the stacks did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import regard
+from regard.tasks.counting import LANGUAGES, spell, string
+from regard.trained import Trained, lines
+from regard.views.stack import Trace
+
+
+class Counting(Trained):
+    """A system that predicts the next symbol, such as the Stack RNN."""
+
+    def predict(self, text: str, known: Sequence[int] | None = None) -> Trace:
+        """Read a string and say after each symbol but the last what is expected next.
+
+        Args:
+            text: two symbols or more, such as ``"aaabbba"``.
+            known: for each symbol of it, whether those before determine it; none is marked if None.
+        """
+        symbols = torch.tensor([[ord(letter) - ord("a") for letter in text]])
+        marks = torch.tensor([list(known) if known is not None else [0] * len(text)])[:, 1:]
+        with regard.record(self.model) as tape, torch.inference_mode():
+            logits, tops = (each[0].cpu() for each in self.model.run(symbols[:, :-1].to(self.device)))
+        chosen = tape["actions"].weights[0].cpu().transpose(0, 1)  # (T, stacks, actions)
+        target = symbols[0, 1:]
+        probability = torch.softmax(logits, -1).gather(1, target[:, None])[:, 0]
+        expected = spell(logits.argmax(-1).tolist())
+        return Trace(text[:-1], text[1:], expected, probability, marks[0], chosen, tops[..., 0], self.model.names)
+
+    @torch.inference_mode()
+    def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
+        """The share of n for which every determined symbol was predicted, in percent, as the recipe rounds and without
+        rounding; and the first n that fails, 0 if none does."""
+        found: dict[str, float] = {}
+        for name, training in (("correct", False), ("correct_unrounded", True)):
+            # Rounding is left to evaluation, and there is nothing random in training.
+            self.model.train(training)
+            loader = list(self.task.loader(split))[:limit]
+            right = [self._right(self.moved(batch)) for batch in loader]
+            found[name] = 100 * float(np.mean(right))
+            if not training:
+                found["first_wrong"] = float(right.index(False) + self.task.config.fewest if False in right else 0)
+        self.model.eval()
+        return found
+
+    def _right(self, batch: dict[str, Tensor]) -> bool:
+        expected = self.model.predict(batch)
+        return bool(((expected == batch["symbols"][:, 1:]) | (batch["known"] == 0)).all())
+
+    def answer(self, file: Path | None, *, as_json: bool = False) -> Iterator[str]:
+        """A string a line, or n for the string of n; a number in place of a file is an n too. What was expected after
+        each symbol."""
+        for place, line in self._asked(file):
+            if not line:
+                yield ""
+                continue
+            text, known = self._read(place, line)
+            trace = self.predict(text, known)
+            wrong = len(trace.wrong())
+            if as_json:
+                probability = [round(value, 4) for value in trace.probability.tolist()]
+                yield json.dumps(
+                    {"text": text, "expected": trace.predicted, "probability": probability, "wrong": wrong}
+                )
+                continue
+            told = f"{wrong} of {int(sum(trace.known))} determined symbols not expected" if known else "as typed"
+            yield f"read     {text[:-1]}"
+            yield f"next     {text[1:]}"
+            yield f"expected {trace.predicted}  ({told})"
+
+    def show(self, what: Sequence[str], out: Path | None, *, head: int | None = None) -> Iterator[str]:
+        """The trace table of the string of n, or of a string; of all stacks the busiest, or number ``head``."""
+        from regard.views import stack
+        from regard.views.alignment import save
+
+        if len(what) > 1:
+            raise ValueError(f"one string is shown at a time, not {' '.join(what)}")
+        text, known = self._read("what to show", what[0] if what else "6")
+        trace = self.predict(text, known)
+        chosen = None if head is None else [head]
+        yield stack.terminal(trace, chosen)
+        if out is not None:
+            save(stack.figure(trace, chosen, title=f"{self.task.config.language}: {text[:-1]}"), out)
+            yield str(out)
+
+    def _asked(self, file: Path | None) -> Iterator[tuple[str, str]]:
+        """What to answer, and where it stands."""
+        if file is not None and not file.exists() and str(file).isdecimal():
+            yield "n", str(file)
+            return
+        for number, line in enumerate(lines(file, "Type a string or an n and press Enter; Ctrl-D ends."), 1):
+            yield f"{file or 'standard input'}, line {number}", line.strip()
+
+    def _read(self, place: str, line: str) -> tuple[str, list[int] | None]:
+        """The text, and where it is determined if it is the string of a number n, with the next one's beginning."""
+        config = self.task.config
+        if line.isdecimal():
+            n, fewest = int(line), config.fewest
+            if n < fewest:
+                raise ValueError(f"{place}: {config.language} has no string for {n}, only from {fewest} on")
+            symbols, known = string(config.language, n - n // 2 if fewest == 2 else n, n // 2 if fewest == 2 else 0)
+            return spell([*symbols, 0]), [*known, 1]
+        letters = spell(list(range(len(LANGUAGES[config.language]))))
+        strange = sorted(set(line) - set(letters))
+        if strange:
+            raise ValueError(f"{place}: {strange[0]!r} is not a symbol of {config.language}: {', '.join(letters)}")
+        if len(line) < 2:
+            raise ValueError(f"{place}: a string of two symbols or more, not {line!r}")
+        return line, None

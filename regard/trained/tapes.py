@@ -1,0 +1,204 @@
+"""Tapes in, tapes out, and where the heads were."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import regard
+from regard.trained import Trained, lines
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """One tape.
+
+    Attributes:
+        input: (T, I).
+        target: (T, O).
+        output: (T, O), the probability of a 1.
+        asked: (T,), whether an output was asked for.
+        heads: name of each head → (T, N), where it was.
+    """
+
+    input: Tensor
+    target: Tensor
+    output: Tensor
+    asked: Tensor
+    heads: dict[str, Tensor]
+
+    @property
+    def mistakes(self) -> Tensor:
+        """(T, O), True where an asked bit is wrong."""
+        return ((self.output > 0.5) != (self.target > 0.5)) & self.asked[:, None]
+
+    @property
+    def wrong(self) -> int:
+        """How many of the asked bits are wrong."""
+        return int(self.mistakes.sum())
+
+    @property
+    def bits(self) -> int:
+        """How many were asked."""
+        return int(self.asked.sum()) * self.target.shape[1]
+
+    def vectors(self, which: Tensor) -> list[str]:
+        """The asked rows of output or target as strings of 0 and 1."""
+        return ["".join("1" if bit > 0.5 else "0" for bit in row) for row in which[self.asked]]
+
+
+class Tapes(Trained):
+    """A system that reads one tape and writes another, such as the NTM."""
+
+    def predict(
+        self, length: int, *, repeats: int = 1, rows: int | None = None, seed: int = 0, vectors: Any = None
+    ) -> Prediction:
+        """Run one tape.
+
+        Args:
+            length: vectors, items or bits of it, as in the task.
+            repeats: copies that are asked for, where the task is to repeat.
+            rows: of the memory; as trained if None.
+            seed: of what is on the tape.
+            vectors: (length, bits) to put on it instead, where the task is to copy.
+        """
+        if repeats < 1:
+            raise ValueError(f"repeats is at least 1, not {repeats}")
+        batch = self.task.draw(np.random.default_rng(seed), length, repeats=repeats)
+        if vectors is not None:
+            own = torch.as_tensor(vectors, dtype=torch.float32)
+            bits = own.shape[1]
+            batch["input"][0, :length, :bits] = own
+            asked = batch["mask"][0] > 0
+            batch["target"][0, asked.nonzero()[: length * repeats, 0], :bits] = own.repeat(repeats, 1)
+        with self._memory(rows), regard.record(self.model) as tape, torch.inference_mode():
+            output = self.model.predict(self.moved(batch))[0].cpu()
+        weights = tape["heads"].weights[0].cpu()  # (H, T, N)
+        heads = dict(zip(_names(self.model.config.reads, self.model.config.writes), weights, strict=True))
+        return Prediction(batch["input"][0], batch["target"][0], output, batch["mask"][0] > 0, heads)
+
+    @torch.inference_mode()
+    def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
+        """Bits per sequence and errors in percent of all asked bits; the same on longer tapes than in training, there
+        also with four times the rows; for n-grams beside the best that is possible."""
+        found = super().evaluate(split, limit=limit)
+        metrics = {"bits_per_sequence": found["bits"], "bit_errors": 100 * found["errors"]}
+        if self.task.config.what == "ngrams":
+            batches = list(self.task.loader(split))[:limit]
+            best = float(torch.cat([batch["optimal"] for batch in batches]).mean())
+            metrics |= {"optimal_bits": best, "above_optimal": 100 * (found["bits"] / best - 1)}
+        for name, batch in self.task.beyond():
+            for rows in (None, 4 * self.model.config.rows):
+                with self._memory(rows):
+                    out = self.model(self.moved(batch))
+                place = name if rows is None else f"{name}_{rows}_rows"
+                metrics[f"bits_{place}"] = float(out["bits"])
+                metrics[f"errors_{place}"] = 100 * float(out["errors"])
+        return metrics
+
+    def answer(
+        self,
+        file: Path | None,
+        *,
+        repeats: int = 1,
+        rows: int | None = None,
+        seed: int = 0,
+        as_json: bool = False,
+    ) -> Iterator[str]:
+        """A tape a line: a length, or to be copied, vectors such as ``10110001 00000001``. A number in place of a file
+        is a length too."""
+        for place, line in self._asked(file):
+            if not line:
+                yield ""
+                continue
+            length, vectors = self._read(place, line)
+            found = self.predict(length, repeats=repeats, rows=rows, seed=seed, vectors=vectors)
+            asked, answered = found.vectors(found.target), found.vectors(found.output)
+            if as_json:
+                yield json.dumps({"asked": asked, "answered": answered, "wrong": found.wrong, "bits": found.bits})
+                continue
+            yield f"{self.task.config.what}, {length}: {found.wrong} of {found.bits} bits wrong"
+            for target, output in zip(asked, answered, strict=True):
+                signs = "".join(" " if a == b else "^" for a, b in zip(target, output, strict=True))
+                yield f"  {output}"
+                if "^" in signs:
+                    yield f"  {signs} asked for {target}"
+
+    def show(
+        self,
+        what: Sequence[str],
+        out: Path | None,
+        *,
+        repeats: int = 1,
+        rows: int | None = None,
+        seed: int = 0,
+    ) -> Iterator[str]:
+        """Input, output and the heads' weightings of a tape of the length ``what``."""
+        from regard.views import weightings
+        from regard.views.alignment import save
+
+        if len(what) > 1:
+            raise ValueError(f"one length is shown at a time, not {' '.join(what)}")
+        length = self._length("the length", what[0]) if what else self.task.config.longest
+        found = self.predict(length, repeats=repeats, rows=rows, seed=seed)
+        bits = {"input": found.input, "output": found.output * found.asked[:, None]}
+        if found.wrong:
+            bits["wrong"] = found.mistakes
+        title = f"{self.task.config.what.replace('_', ' ')}, {length}: {found.wrong} of {found.bits} bits wrong"
+        yield weightings.terminal(bits, found.heads)
+        yield title
+        if out is not None:
+            save(weightings.figure(bits, found.heads, title=title), out)
+            yield str(out)
+
+    @contextmanager
+    def _memory(self, rows: int | None) -> Iterator[None]:
+        """With so many rows."""
+        before = self.model.rows
+        if rows is not None and rows < 1:
+            raise ValueError(f"a memory has at least one row, not {rows}")
+        self.model.rows = before if rows is None else rows
+        try:
+            yield
+        finally:
+            self.model.rows = before
+
+    def _asked(self, file: Path | None) -> Iterator[tuple[str, str]]:
+        """What to answer, and where it stands."""
+        if file is not None and not file.exists() and str(file).isdecimal():
+            yield "the length", str(file)
+            return
+        hint = "Type a length, or vectors of 0 and 1 to copy, and press Enter; Ctrl-D ends."
+        for number, line in enumerate(lines(file, hint), 1):
+            yield f"{file or 'standard input'}, line {number}", line.strip()
+
+    def _length(self, place: str, text: str) -> int:
+        least = {"recall": 2, "ngrams": self.task.config.order}.get(self.task.config.what, 1)
+        if not text.isdecimal() or int(text) < least:
+            raise ValueError(f"{place}: {text!r} is not a length, a whole number from {least} on")
+        return int(text)
+
+    def _read(self, place: str, line: str) -> tuple[int, list[list[float]] | None]:
+        """A length, or vectors and how many there are."""
+        words, bits = line.split(), self.task.config.bits
+        own = self.task.config.what in ("copy", "repeat_copy") and all(set(word) <= {"0", "1"} for word in words)
+        if not own or (len(words) == 1 and len(words[0]) != bits):
+            return self._length(place, line), None
+        for word in words:
+            if len(word) != bits:
+                raise ValueError(f"{place}: {word!r} has {len(word)} bits; this system was trained on {bits}")
+        return len(words), [[float(bit) for bit in word] for word in words]
+
+
+def _names(reads: int, writes: int) -> list[str]:
+    """Of the heads; numbered where there are several of a kind."""
+    kinds = {"read": reads, "write": writes}
+    return [kind if count == 1 else f"{kind} {i + 1}" for kind, count in kinds.items() for i in range(count)]

@@ -1,0 +1,163 @@
+"""A machine with a memory at work: what came in, what went out, and where its heads were, step by step.
+
+The picture of Graves, Wayne & Danihelka 2014, figure 6: time runs to the right, in all panels the same; the rows of the
+memory run downwards. ``figure`` draws it with matplotlib, ``terminal`` with characters.
+
+Bits are (T, width) tensors or arrays of numbers from 0 to 1, weightings (T, N), a name for each.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.views.alignment import BLOCKS, INK, MUTED, PLAIN, _array, _prints
+from regard.views.text import shorten, visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SEEN = 0.05
+"""A row of the memory that no head ever gives so much is left out."""
+_STEPS = (0.05, 0.25, 0.5, 0.75)
+
+
+def used(weightings: Mapping[str, Any], *, spare: int = 1) -> tuple[int, int]:
+    """The first row of the memory that some head looked at, less ``spare``, and one beyond the last, plus ``spare``."""
+    arrays = [_checked(name, array) for name, array in weightings.items()]
+    if not arrays:
+        raise ValueError("there is no weighting to show")
+    if len({array.shape for array in arrays}) > 1:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(weightings, arrays))
+        raise ValueError(f"weightings of one memory have one shape (T, N): {shapes}")
+    rows = arrays[0].shape[1]
+    strongest = np.max([array.max(0, initial=0.0) for array in arrays], axis=0)
+    seen = np.flatnonzero(strongest >= SEEN)
+    if not len(seen):
+        return 0, rows
+    return max(0, int(seen[0]) - spare), min(rows, int(seen[-1]) + 1 + spare)
+
+
+def _checked(name: str, values: Any) -> np.ndarray:
+    array = _array(values)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"{name!r} is a picture of time and place, (T, …), not {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name!r} holds numbers that are not finite; there is no colour for them")
+    return array
+
+
+def _panels(bits: Mapping[str, Any], weightings: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], int, int]:
+    """All panels (rows, T), and which rows of the memory they show."""
+    first, last = used(weightings)
+    panels = {name: _checked(name, values).T for name, values in bits.items()}
+    panels |= {name: _checked(name, values).T[first:last] for name, values in weightings.items()}
+    times = {name: panel.shape[1] for name, panel in panels.items()}
+    if len(set(times.values())) > 1:
+        raise ValueError(
+            f"all panels share their time, but {', '.join(f'{k} has {v}' for k, v in times.items())} steps"
+        )
+    return panels, first, last
+
+
+def terminal(
+    bits: Mapping[str, Any], weightings: Mapping[str, Any], *, width: int | None = None, blocks: bool | None = None
+) -> str:
+    """The panels as text, a character a step.
+
+    Args:
+        bits: name → (T, width): what came in and went out.
+        weightings: name → (T, N): where each head was.
+        width: cells in a line; the terminal's if None. What is longer continues below.
+        blocks: shade with ``░▒▓█`` instead of ``.:+#``; if None, when stdout can print them.
+    """
+    panels, first, _ = _panels(bits, weightings)
+    shades = BLOCKS if (_prints(BLOCKS) if blocks is None else blocks) else PLAIN
+    margin = max(5, *(len(name) + 1 for name in panels))
+    width = max(margin + 10, shutil.get_terminal_size().columns if width is None else width)
+    time = next(iter(panels.values())).shape[1]
+    room = width - margin - 1
+    lines: list[str] = []
+    for start in range(0, time, room):
+        band = slice(start, start + room)
+        lines += [""] if lines else []
+        if time > room:
+            lines.append(f"steps {start + 1} to {min(start + room, time)} of {time}")
+        for name, panel in panels.items():
+            for number, row in enumerate(panel[:, band]):
+                places = name in weightings
+                label = name if number == 0 else str(first + number) if places else ""
+                lines.append(f"{label:>{margin}} " + "".join(shades[sum(x >= s for s in _STEPS)] for x in row))
+            lines.append("")
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n")
+
+
+def figure(
+    bits: Mapping[str, Any], weightings: Mapping[str, Any], *, title: str | None = None, cmap: str = "Blues"
+) -> Figure:
+    """The panels below each other as a matplotlib figure; no display is needed.
+
+    Args:
+        bits: name → (T, width): what came in and went out; drawn from 0, white, to 1, dark.
+        weightings: name → (T, N): where each head was. Rows that no head uses are left out.
+        title: a heading.
+        cmap: a sequential colour map for the weightings; the default serves colour-blind readers.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    panels, first, last = _panels(bits, weightings)
+    time = next(iter(panels.values())).shape[1]
+    cell = min(max(7.0 / time, 0.05), 0.25)  # inches
+    wide = time * cell
+    tall = {name: min(max(panel.shape[0] * cell, 0.45 if name in bits else 1.2), 3.2) for name, panel in panels.items()}
+    left, right, gap, head, foot = 0.95, 0.95, 0.34, 0.45 if title else 0.15, 0.55
+    width = max(left + wide + right, 4.5)
+    height = head + sum(tall.values()) + gap * len(panels) + foot
+    drawing = Figure(figsize=(width, height), dpi=100)
+    FigureCanvasAgg(drawing)
+    if title:
+        title = shorten(visible(title), int((width - 0.24) * 72 / (0.68 * 12)))  # bold letters are so wide
+        drawing.text(0.12 / width, 1 - 0.12 / height, title, fontsize=12, fontweight="bold", color=INK, va="top")
+    top, image, lowest = height - head, None, height
+    for number, (name, panel) in enumerate(panels.items()):
+        top -= gap
+        box = (left / width, (top - tall[name]) / height, wide / width, tall[name] / height)
+        axes = drawing.add_axes(box)
+        places = name in weightings
+        extent = (0.5, time + 0.5, (last if places else panel.shape[0]) - 0.5, (first if places else 0) - 0.5)
+        shown = axes.imshow(
+            panel,
+            extent=extent,
+            aspect="auto",
+            interpolation="nearest",
+            vmin=0,
+            vmax=1,
+            cmap=cmap if places else "Greys",
+        )
+        axes.set_title(name, fontsize=10, color=INK, loc="left", pad=4)
+        axes.set_ylabel("row" if places else "", fontsize=9, color=MUTED)
+        axes.tick_params(length=2, labelsize=8, colors=MUTED, labelbottom=number == len(panels) - 1)
+        axes.spines[:].set_color("#c9ced6")
+        if places:
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+            if image is None:
+                image, upper = shown, top
+            lowest = top - tall[name]
+        else:
+            axes.set_yticks([])
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        top -= tall[name]
+    axes.set_xlabel("step", fontsize=9, color=MUTED)
+    if image is not None:
+        high = min(upper - lowest, 2.4)
+        beside = drawing.add_axes(((left + wide + 0.2) / width, (upper - high) / height, 0.13 / width, high / height))
+        legend = drawing.colorbar(image, cax=beside, ticks=[0, 0.25, 0.5, 0.75, 1])
+        legend.outline.set_visible(False)
+        beside.tick_params(length=0, labelsize=8.5, colors=MUTED)
+        beside.yaxis.set_major_formatter(lambda weight, _: f"{100 * weight:.0f} %")
+    return drawing
