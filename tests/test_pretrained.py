@@ -1,0 +1,62 @@
+"""The models that come with the package: small, attributed, and able to do what they are shipped for."""
+
+import subprocess
+import sys
+
+import pytest
+import safetensors.torch
+import torch
+
+from regard import registry
+from regard.tasks._download import locate
+from regard.trained import Trained
+
+TRANSLATORS = ("translate-en-es", "translate-en-es-rnn")
+
+
+def held_out(name):
+    """The folder of a data set, or a skip that says so."""
+    try:
+        return str(locate(name))
+    except ValueError:
+        pytest.skip(f"{name} is not on this machine: set REGARD_DATA")
+
+
+@pytest.mark.parametrize("name", registry.shipped())
+class TestShipped:
+    def test_it_is_small_and_says_where_its_data_came_from(self, name):
+        folder = registry.PRETRAINED / name
+        assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= 16e6
+        notice = (folder / "NOTICE").read_text()
+        assert "trained on" in notice and "licence" in notice.lower()
+        stored = safetensors.torch.load_file(folder / "models" / "best.safetensors")
+        assert {tensor.dtype for tensor in stored.values() if tensor.is_floating_point()} == {torch.float16}
+        assert not (folder / "checkpoints").exists()
+
+    def test_it_opens(self, name):
+        model = Trained.open(name)
+        assert all(torch.isfinite(parameter).all() for parameter in model.model.parameters())
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+class TestTranslators:
+    def test_the_lectures_example(self, name):
+        ((best,),) = Trained.open(name).predict(["I love coffee."])
+        assert "café" in best.text
+        coffee = best.weights[[word.strip(".") for word in best.words].index("café")]
+        assert best.source_words[int(coffee.argmax())].startswith("coffee")
+
+    def test_sentences_that_it_has_not_seen(self, name):
+        """A look at the first of 2,000 held-out sentences; `regard evaluate` measures them all."""
+        model = Trained.open(name, data=held_out("tatoeba"))
+        assert model.evaluate("test", limit=150)["bleu"] > 30
+
+    def test_from_the_command_line_without_data(self, name, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard.cli", "predict", name],
+            input="I love coffee.\n\nWhere is my cat?\n", text=True, capture_output=True, cwd=tmp_path,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        first, empty, last = done.stdout.splitlines()
+        assert "café" in first and empty == "" and "gato" in last
