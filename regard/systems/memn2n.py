@@ -34,7 +34,7 @@ here always ``empty``; one key stands for all, its score raised by the logarithm
 
 Deviations: J is the length of each sentence, as in the paper, not of the longest. The loss is a mean over the batch,
 not a sum, so the paper's lr 0.01 and clip 40 at batches of 32 are 0.32 and 1.25 here. Whether the loss still falls is
-judged model by model.
+judged model by model. With several processes or accumulated batches, each part of a gradient is clipped.
 """
 
 from __future__ import annotations
@@ -294,8 +294,10 @@ class Group(nn.Module):
     def chosen(self) -> Tensor:
         """(G,): the restart with the fewest errors in training, of equal ones that with the lowest loss."""
         _, wrong, loss = self.trained.double()
-        loss = loss.nan_to_num(posinf=1e9, nan=1e9)  # one that diverged is never the best
-        return (wrong + loss / (1.0 + loss.amax(-1, keepdim=True))).argmin(-1)
+        sound = loss.isfinite()
+        loss = loss.masked_fill(~sound, 0.0)
+        score = wrong + loss / (1.0 + loss.amax(-1, keepdim=True))
+        return score.masked_fill(~sound, math.inf).argmin(-1)  # one that diverged is never the best
 
 
 class MemN2N(nn.Module):

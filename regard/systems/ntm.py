@@ -12,11 +12,13 @@ Reading and writing heads look in the same way, by content and then by place (eq
 The controller's output layer gives k, β = softplus, g = σ, γ = 1 + softplus, s = softmax over the rotations, e = σ and
 a = tanh. No parameter belongs to a row: a model may be run with more rows than it was trained with, ``model.rows``.
 
-Deviations, all of which make training independent of the seed. All heads look at the memory as the step finds it, so
+Deviations, for a training that does not hang on its seed. All heads look at the memory as the step finds it, so
 that one call answers for all of them, and a reading does not see the writing of its own step. The memory starts at a
 small constant (Collier & Beel 2018, arXiv:1807.08518) with every head on the first row, since equal rows and even
 weights would never become different; the paper leaves both open. The first reading is learned. The output layer sees
-the newest reading beside the controller's state. Added vectors are bounded by tanh.
+the newest reading beside the controller's state. Added vectors are bounded by tanh. ``train_rows`` makes the memory of
+each training batch just large enough, and never the same: in a large one it costs nothing to smear over unused rows
+while the answer is read, and only sequences longer than those of the training would show the damage.
 
 On the CPU in float32 one compiled step stands in for the plain one (:mod:`regard.kernels.turing`), except while a
 :func:`regard.record` looks on.
@@ -56,6 +58,7 @@ class Config:
         hidden: units of the controller.
         reach: a head moves by at most so many rows in a step.
         fill: what every number of the memory is at first.
+        train_rows: in training each batch has a random number of rows between these two; ``rows`` if None.
     """
 
     inputs: int
@@ -68,6 +71,7 @@ class Config:
     hidden: int = 100
     reach: int = 1
     fill: float = 1e-6
+    train_rows: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.controller not in CONTROLLERS:
@@ -77,6 +81,10 @@ class Config:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.reach < 0:
             raise ValueError(f"reach cannot be negative: {self.reach}")
+        if self.train_rows is not None:
+            if len(self.train_rows) != 2 or not 1 <= self.train_rows[0] <= self.train_rows[1]:
+                raise ValueError(f"train_rows are the least and the most, [24, 40] for example, not {self.train_rows}")
+            object.__setattr__(self, "train_rows", tuple(self.train_rows))  # TOML has lists only
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -172,11 +180,14 @@ class NTM(nn.Module):
 
     def begin(self, inputs: Tensor) -> State:
         """Before the first step: an even memory, every head on its first row."""
-        config, batch = self.config, len(inputs)
+        config, batch, rows = self.config, len(inputs), self.rows
+        if self.training and config.train_rows is not None:
+            least, most = config.train_rows
+            rows = int(torch.randint(least, most + 1, ()))
         new = self.first.new_zeros
-        weights = new(batch, config.reads + config.writes, self.rows)
+        weights = new(batch, config.reads + config.writes, rows)
         weights[..., 0] = 1.0
-        memory = new(batch, config.width, self.rows) + config.fill
+        memory = new(batch, config.width, rows) + config.fill
         hidden = new(batch, config.hidden)
         return State(memory, weights, self.first.expand(batch, -1), hidden, hidden)
 

@@ -32,6 +32,15 @@ def test_it_runs_with_more_rows_than_it_was_built_for():
     assert tape["heads"].weights.shape[-1] == 64
 
 
+def test_training_takes_memories_of_many_sizes():
+    model, seen = small(train_rows=[3, 6]), set()
+    for mode in (True, False):
+        model.train(mode)
+        for _ in range(30):
+            seen.add((mode, model.begin(torch.zeros(2, 0, 5)).memory.shape[-1]))
+    assert seen == {(True, 3), (True, 4), (True, 5), (True, 6), (False, 16)}
+
+
 def test_heads_begin_on_the_first_row_and_move_by_at_most_their_reach():
     model = small(reach=1)
     with torch.no_grad():  # gate closed: by place alone
@@ -77,7 +86,13 @@ def test_an_empty_tape():
 
 
 @pytest.mark.parametrize(
-    ("option", "message"), [({"controller": "lstn"}, "'lstm'"), ({"rows": 0}, "rows"), ({"reach": -1}, "reach")]
+    ("option", "message"),
+    [
+        ({"controller": "lstn"}, "'lstm'"),
+        ({"rows": 0}, "rows"),
+        ({"reach": -1}, "reach"),
+        ({"train_rows": [9, 3]}, "least and the most"),
+    ],
 )
 def test_bad_settings_are_named(option, message):
     with pytest.raises(ValueError, match=message):

@@ -216,7 +216,7 @@ def test_stub_equals_folder():
 
     path = Path(tasks.__file__).with_name("__init__.pyi")
     assert path.read_text() == _lazy.stub("regard.tasks")
-    assert dir(tasks) == ["NumberWords", "ToyGrammar", "Translation"]
+    assert {"NumberWords", "ToyGrammar", "Translation"} <= set(dir(tasks))
 
 
 def real(name):
