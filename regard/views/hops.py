@@ -104,7 +104,7 @@ def figure(
             one.remove()
         return max(box.width for box in boxes) / drawing.dpi, max(box.height for box in boxes) / drawing.dpi
 
-    beside = measure(told, 10)[0] + 0.2
+    beside = measure(told, 10, "bold")[0] + 0.2
     marks = 0.75 if support else 0.0
     width = max(inset + beside + marks + hops * cell + inset, measure(below, 10.5)[0] + 2 * inset if below else 0.0)
     text = wrapped(heading, width - 2 * inset, 12) if heading else ""
