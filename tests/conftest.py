@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from hypothesis import HealthCheck, settings
 
 # So that `import oracle` and `from contracts import builders` work under any of pytest's import modes.
 sys.path.insert(0, str(Path(__file__).parent))
+
+# A shell starts what runs in its background with Ctrl-C ignored, and tests that interrupt would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "regard",
