@@ -105,11 +105,12 @@ class Stories(Trained):
         questions of each.
 
         Where supporting facts are known, of questions that were answered right: ``support``, how much of the last
-        hop's weight lies on them; and ``chain``, how often the strongest sentence of hop k is fact k, where there are
-        as many facts as hops.
+        hop's weight lies on them; and for each task with as many facts as hops ``chain``, how often the strongest
+        sentence of hop k is fact k.
         """
         errors: dict[str, float] = {}
-        kept: dict[str, list[float]] = {"support": [], "chain": []}
+        support: list[float] = []
+        chains: dict[str, list[float]] = {}
         groups = self.task.questions(split)
         for name in track(groups, len(groups)):
             questions, home = groups[name][:limit], self.task.home(name)
@@ -119,13 +120,19 @@ class Stories(Trained):
                 right = (out["answer"].cpu() == batch["answer"])[:, 0]
                 wrong += int((~right).sum())
                 facts, weights = batch["support"][right, 0], out["weights"].cpu()[right, 0]
-                _look(facts, weights, kept)
+                for places, looked in zip(facts.tolist(), weights):
+                    real = [place for place in places if place >= 0]
+                    if real:
+                        support.append(float(looked[-1, real].sum()))
+                    if len(real) == len(looked) > 1:
+                        chains.setdefault(name, []).append(float(looked.argmax(-1).tolist() == real))
             errors[name] = 100.0 * wrong / max(len(questions), 1)
         found = {"error": sum(errors.values()) / max(len(errors), 1)}
         if len(errors) > 1:
             each = {f"error, task {name}": value for name, value in errors.items()}
             found = {**each, **found, "tasks_solved": float(sum(value <= SOLVED for value in errors.values()))}
-        return found | {name: 100.0 * sum(values) / len(values) for name, values in kept.items() if values}
+        seen = {"support": support} | {f"chain, task {name}": hits for name, hits in chains.items()}
+        return found | {name: 100.0 * sum(values) / len(values) for name, values in seen.items() if values}
 
     def answer(self, file: Path | None = None, *, task: str | None = None, as_json: bool = False) -> Iterator[str]:
         """The answer to each question of a file: sentences, then a question that ends with "?"."""
@@ -184,14 +191,3 @@ class Stories(Trained):
         if not 1 <= int(what) <= len(questions):
             raise ValueError(f"question {what} of task {name}: the {split} split has numbers 1 to {len(questions)}")
         yield questions[int(what) - 1], name
-
-
-def _look(facts: Tensor, weights: Tensor, kept: dict[str, list[float]]) -> None:
-    """Add to ``kept`` how well the weights (N, hops, S) lie on the facts (N, H), places of sentences."""
-    for places, looked in zip(facts.tolist(), weights):
-        real = [place for place in places if place >= 0]
-        if not real:
-            continue
-        kept["support"].append(float(looked[-1, real].sum()))
-        if len(real) == len(looked) > 1:
-            kept["chain"].append(float(looked.argmax(-1).tolist() == real))
