@@ -18,6 +18,8 @@ In ``eval`` mode the likeliest action is taken and the mean location.
 Deviations: a choice of place moves log π by 1/σ, that of an action by 1, so that the noise of the places would drown
 the actions if it reached the core; the paper lets it. The entropy H keeps the player trying; the paper tells nothing of
 it. The first look is at the centre, and the ball's speed across is −1, 0 or 1, both of which the paper leaves open.
+The few lit pixels of a screen are scaled to a variance of 1: as they are, a coarse cell of the retina would show a
+sixteenth of one, too faint to learn from.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class Config:
     core: str = "lstm"
     std: float = 0.15
     discount: float = 1.0
-    entropy: float = 0.01
+    entropy: float = 0.005
 
     def __post_init__(self) -> None:
         if self.core not in CORES:
@@ -121,6 +123,8 @@ class RAMAgent(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
+        lit = (1 + config.paddle) / (config.height * config.width)
+        self.contrast = (lit * (1 - lit)) ** -0.5
         self.glimpse = GlimpseNetwork(1, config.size, config.scales, config.what, config.where, config.hidden)
         self.core = Core(config.core, config.hidden, config.hidden)
         self.action = nn.Linear(config.hidden, len(catch.ACTIONS))
@@ -159,7 +163,7 @@ class RAMAgent(nn.Module):
         state, kept = self.core.start(place), []
         while game.row < config.height - 1:
             screen = catch.screen(game, config.height, config.width, config.paddle).to(place.dtype)
-            state = self.core(self.glimpse(place, screen), state)
+            state = self.core(self.glimpse(place, self.contrast * screen), state)
             log_prob, mean = self.action(state[0]).log_softmax(-1), self.location(state[0].detach())
             with torch.no_grad():
                 if self.training:
