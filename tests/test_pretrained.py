@@ -60,3 +60,21 @@ class TestTranslators:
         assert done.returncode == 0, done.stderr
         first, empty, last = done.stdout.splitlines()
         assert "café" in first and empty == "" and "gato" in last
+
+
+class TestMachines:
+    def test_a_story_is_answered(self):
+        model = Trained.open("memn2n-babi")
+        story = ["John moved to the garden.", "Mary went to the kitchen.", "John journeyed to the bathroom."]
+        found = model.predict(story, "Where is John?")
+        assert found.text == "bathroom" and int(found.weights[-1].argmax()) == 2
+        assert model.predict(story, "Where is Mary?").text == "kitchen"
+
+    def test_stories_that_it_has_not_seen(self):
+        found = Trained.open("memn2n-babi", data=held_out("babi")).evaluate(limit=200)
+        assert found["error"] < 16 and found["tasks_solved"] >= 8 and found["chain, task 16"] > 70
+
+    def test_a_tape_is_copied_far_beyond_what_was_trained(self):
+        found = Trained.open("ntm-copy").evaluate(limit=20)
+        assert found["bits_per_sequence"] < 0.1 and found["errors_at_40"] <= 1 and found["errors_at_120"] <= 5
+        assert found["errors_at_120_512_rows"] <= 5
