@@ -15,6 +15,10 @@ that is attention: the actions are the keys, and the value of each is the stack 
 its tests, so that a count of sixty is as exact as one of six. ``recurrent`` is R; the paper leaves it out for counting,
 so that all memory is in the stacks.
 
+Whether a network finds the way to count depends on where it starts, and the paper starts many times. Here ``restarts``
+networks learn side by side from the same strings, and the one that has lately been best at the determined symbols of
+its training answers.
+
 Deviations: A, D and V have biases. Several examples are trained together, with another optimizer.
 """
 
@@ -36,6 +40,7 @@ from regard.systems.parts.look import Look
 Batch = dict[str, Tensor]
 ACTIONS = {"stack": ("push", "no-op", "pop"), "list": ("left", "insert", "right", "no-op")}
 EMPTY = -1.0
+LATELY = 0.02  # the share of the newest batch in what counts for a choice among restarts
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Config:
         no_op: is doing nothing an action?
         recurrent: does the network have a memory of its own, R?
         rounding: take the best action alone when not in training?
+        restarts: how many networks learn side by side.
     """
 
     symbols: int
@@ -63,11 +69,12 @@ class Config:
     no_op: bool = False
     recurrent: bool = False
     rounding: bool = True
+    restarts: int = 1
 
     def __post_init__(self) -> None:
         if self.structure not in ACTIONS:
             raise ValueError(f"no structure is called {self.structure!r}: {nearest(self.structure, ACTIONS)}")
-        for name in ("symbols", "hidden", "stacks", "tops", "depth"):
+        for name in ("symbols", "hidden", "stacks", "tops", "depth", "restarts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
 
@@ -90,14 +97,17 @@ class StackRNN(nn.Module):
         self.config = config
         self.names = tuple(name for name in ACTIONS[config.structure] if config.no_op or name != "no-op")
         """The actions in the order of the keys."""
-        hidden, stacks = config.hidden, config.stacks
-        self.input = nn.Embedding(config.symbols, hidden)
-        self.tops = nn.Linear(stacks * config.tops, hidden)
-        self.recurrent = nn.Linear(hidden, hidden, bias=False) if config.recurrent else None
-        self.choice = nn.Linear(hidden, stacks * len(self.names))
-        self.element = nn.Linear(hidden, stacks)
-        self.output = nn.Linear(hidden, config.symbols)
+        hidden, stacks, restarts = config.hidden, config.stacks, config.restarts
+        self.input = nn.Parameter(torch.randn(restarts, config.symbols, hidden))
+        self.tops = Linears(restarts, stacks * config.tops, hidden)
+        self.recurrent = Linears(restarts, hidden, hidden, bias=False) if config.recurrent else None
+        self.choice = Linears(restarts, hidden, stacks * len(self.names))
+        self.element = Linears(restarts, hidden, stacks)
+        self.output = Linears(restarts, hidden, config.symbols)
         self.actions = regard.Attention(Dot())
+        self.cost: Tensor
+        self.register_buffer("cost", torch.full((restarts,), 10.0))
+        """What a determined symbol has lately cost each restart in training."""
         self.train()
 
     def train(self, mode: bool = True) -> Self:
@@ -107,13 +117,28 @@ class StackRNN(nn.Module):
         return self
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Per symbol: the loss, and ``errors``, the share of symbols that were determined and yet not predicted."""
+        """Per symbol: the loss, in training of all restarts together; and ``errors``, the share of symbols that were
+        determined and yet not predicted by the chosen one."""
         symbols, known = batch["symbols"], batch["known"]
-        logits, target = self.run(symbols[:, :-1])[0], symbols[:, 1:]
+        restarts = range(self.config.restarts) if self.training else [self.chosen()]
+        logits, target = self._run(symbols[:, :-1], slice(restarts[0], restarts[-1] + 1))[0], symbols[:, 1:]
         count = torch.tensor(target.numel(), device=target.device)
-        loss = functional.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="sum")
-        errors = ((logits.argmax(-1) != target) * known).sum()
-        return {"loss": loss / count.clamp(min=1), "count": count, "errors": errors / count.clamp(min=1)}
+        labels = target.expand(len(restarts), -1, -1)
+        each = functional.cross_entropy(logits.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
+        if self.training:
+            with torch.no_grad():
+                self.cost.lerp_((each * known).sum((1, 2)) / known.sum().clamp(min=1), LATELY)
+        best = logits[restarts.index(self.chosen())].argmax(-1)
+        errors = ((best != target) * known).sum()
+        return {
+            "loss": each.sum() / count.clamp(min=1),
+            "count": count,
+            "errors": errors / count.clamp(min=1),
+        }
+
+    def chosen(self) -> int:
+        """The restart that answers."""
+        return int(self.cost.argmin())
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> Tensor:
@@ -122,34 +147,44 @@ class StackRNN(nn.Module):
 
     def run(self, symbols: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T) → logits of the next symbol, (B, T, symbols), and the tops of all stacks, (B, T, stacks, tops)."""
+        logits, tops = self._run(symbols, slice(self.chosen(), self.chosen() + 1))
+        return logits[0], tops[0]
+
+    def _run(self, symbols: Tensor, which: slice) -> tuple[Tensor, Tensor]:
+        """The same of several restarts, (R, …)."""
         config, (batch, time) = self.config, symbols.shape
+        words = self.input[which][:, symbols]  # (R, B, T, hidden)
+        restarts = len(words)
         depth = min(config.depth, time + 1)  # a stack that grows by one a step needs no more
         depth = 2 * depth + 1 if config.structure == "list" else depth + config.tops
-        stack = self.output.weight.new_full((batch, config.stacks, depth), EMPTY)
-        hidden = stack.new_zeros(batch, config.hidden)
-        keys = torch.eye(len(self.names), dtype=stack.dtype, device=stack.device).expand(batch, config.stacks, -1, -1)
+        stack = words.new_full((restarts, batch, config.stacks, depth), EMPTY)
+        hidden = stack.new_zeros(restarts, batch, config.hidden)
+        keys = torch.eye(len(self.names), dtype=stack.dtype, device=stack.device).expand(*stack.shape[:3], -1, -1)
         states, tops = [], []
-        for symbol in self.input(symbols).unbind(1):
-            seen = self.tops(self._tops(stack).flatten(1)) + symbol
-            hidden = torch.sigmoid(seen if self.recurrent is None else seen + self.recurrent(hidden))
-            choice = self.choice(hidden).view(batch, config.stacks, 1, -1)
-            after = self._after(stack, torch.sigmoid(self.element(hidden)).unsqueeze(-1))
-            stack = self.actions(choice, keys, after).context.squeeze(2)
+        for word in words.unbind(2):
+            seen = self.tops(self._tops(stack).flatten(2), which) + word
+            hidden = torch.sigmoid(seen if self.recurrent is None else seen + self.recurrent(hidden, which))
+            choice = self.choice(hidden, which).unflatten(-1, (config.stacks, 1, -1))
+            after = self._after(stack, torch.sigmoid(self.element(hidden, which)).unsqueeze(-1))
+            stack = self.actions(choice, keys, after).context.squeeze(3)
             states.append(hidden)
             tops.append(self._tops(stack))
         if not states:
-            return stack.new_zeros(batch, 0, config.symbols), stack.new_zeros(batch, 0, config.stacks, config.tops)
-        return self.output(torch.stack(states, 1)), torch.stack(tops, 1)
+            return words.new_zeros(restarts, batch, 0, config.symbols), words.new_zeros(
+                *stack.shape[:2], 0, *stack.shape[2:3], config.tops
+            )
+        together = torch.stack(states, 2)
+        return self.output(together.flatten(1, 2), which).unflatten(1, (batch, time)), torch.stack(tops, 2)
 
     def _tops(self, stack: Tensor) -> Tensor:
-        """(B, stacks, tops): the topmost elements, or those at the head of a list and left of it."""
+        """(R, B, stacks, tops): the topmost elements, or those at the head of a list and left of it."""
         if self.config.structure == "stack":
             return stack[..., : self.config.tops]
         head = stack.shape[-1] // 2
         return stack[..., head - self.config.tops + 1 : head + 1].flip(-1)
 
     def _after(self, stack: Tensor, element: Tensor) -> Tensor:
-        """(B, stacks, actions, depth): the stacks after each action, in the order of ``names``."""
+        """(R, B, stacks, actions, depth): the stacks after each action, in the order of ``names``."""
         edge, depth = torch.full_like(element, EMPTY), stack.shape[-1]
         if self.config.structure == "stack":
             # element, stack, edge: what each action leaves is a window on these.
@@ -157,4 +192,17 @@ class StackRNN(nn.Module):
         head = depth // 2
         left, right = torch.cat([edge, stack[..., :-1]], -1), torch.cat([stack[..., 1:], edge], -1)
         insert = torch.cat([stack[..., 1 : head + 1], element, stack[..., head + 1 :]], -1)
-        return torch.stack([left, insert, right, stack][: len(self.names)], 2)
+        return torch.stack([left, insert, right, stack][: len(self.names)], 3)
+
+
+class Linears(nn.Module):
+    """Linear layers of several restarts: (R, N, inputs) → (R, N, outputs)."""
+
+    def __init__(self, restarts: int, inputs: int, outputs: int, bias: bool = True):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(restarts, outputs, inputs).uniform_(-1, 1) * inputs**-0.5)
+        self.bias = nn.Parameter(torch.empty(restarts, outputs).uniform_(-1, 1) * inputs**-0.5) if bias else None
+
+    def forward(self, x: Tensor, which: slice) -> Tensor:
+        out = x @ self.weight[which].mT
+        return out if self.bias is None else out + self.bias[which].unsqueeze(1)

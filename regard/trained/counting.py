@@ -30,7 +30,7 @@ class Counting(Trained):
         marks = torch.tensor([list(known) if known is not None else [0] * len(text)])[:, 1:]
         with regard.record(self.model) as tape, torch.inference_mode():
             logits, tops = (each[0].cpu() for each in self.model.run(symbols[:, :-1].to(self.device)))
-        chosen = tape["actions"].weights[0].cpu().transpose(0, 1)  # (T, stacks, actions)
+        chosen = tape["actions"].weights[0, 0].cpu().transpose(0, 1)  # (T, stacks, actions)
         target = symbols[0, 1:]
         probability = torch.softmax(logits, -1).gather(1, target[:, None])[:, 0]
         expected = spell(logits.argmax(-1).tolist())

@@ -23,7 +23,7 @@ def sigmoid(x):
 
 def by_hand(model, symbols, rounding):
     """The paper's equations, one number at a time; logits and tops of each step."""
-    config, p = model.config, {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+    config, p = model.config, {name: tensor[model.chosen()].tolist() for name, tensor in model.state_dict().items()}
     depth = 30
     middle = depth if config.structure == "list" else 0
     stacks = [[-1.0] * (2 * depth + 1) for _ in range(config.stacks)]
@@ -39,7 +39,7 @@ def by_hand(model, symbols, rounding):
 
     for symbol in symbols:
         total = line("tops", [x for stack in stacks for x in seen(stack)])
-        total = [x + y for x, y in zip(total, p["input.weight"][symbol])]
+        total = [x + y for x, y in zip(total, p["input"][symbol])]
         if config.recurrent:
             total = [x + y for x, y in zip(total, line("recurrent", hidden))]
         hidden = [sigmoid(x) for x in total]
@@ -85,7 +85,7 @@ def test_rounding_takes_one_action():
     with regard.record(model) as tape, torch.no_grad():
         model.run(torch.randint(0, 3, (2, 6)))
     weights = tape["actions"].weights
-    assert weights.shape == (2, 2, 6, 2) and set(weights.unique().tolist()) <= {0.0, 1.0}
+    assert weights.shape == (1, 2, 2, 6, 2) and set(weights.unique().tolist()) <= {0.0, 1.0}
     model.train()
     with regard.record(model) as tape, torch.no_grad():
         model.run(torch.randint(0, 3, (2, 6)))
@@ -98,9 +98,9 @@ def test_a_stack_remembers_what_was_pushed():
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-        model.input.weight[0], model.input.weight[1] = 50.0, -50.0
-        model.choice.weight[0], model.choice.weight[1] = 1.0, -1.0
-        model.choice.bias[1] = 1.0
+        model.input[0, 0], model.input[0, 1] = 50.0, -50.0
+        model.choice.weight[0, 0], model.choice.weight[0, 1] = 1.0, -1.0
+        model.choice.bias[0, 1] = 1.0
         model.element.bias[:] = -2.0
         tops = model.run(torch.tensor([[0, 0, 0, 1, 1, 1, 1]]))[1][0, :, 0, 0]
     pushed = sigmoid(-2.0)
@@ -158,3 +158,27 @@ def test_bad_settings_are_named():
         Config(2, structure="stak")
     with pytest.raises(ValueError, match="stacks"):
         Config(2, stacks=0)
+
+
+def test_restarts_learn_as_each_would_alone():
+    """Side by side or one by one: the same gradients; and the best of them answers."""
+    many = small(restarts=3).train()
+    batch = {"symbols": torch.randint(0, 3, (4, 8)), "known": torch.randint(0, 2, (4, 7))}
+    out = many(batch)
+    out["loss"].backward()
+    total = 0.0
+    for restart in range(3):
+        one = small().train()
+        one.load_state_dict({name: tensor[restart : restart + 1] for name, tensor in many.state_dict().items()})
+        one.cost.fill_(10.0)  # as before the first batch
+        alone = one(batch)
+        alone["loss"].backward()
+        total += float(alone["loss"].detach())
+        assert torch.allclose(many.cost[restart], one.cost[0])
+        for (name, theirs), (_, mine) in zip(many.named_parameters(), one.named_parameters()):
+            assert torch.allclose(theirs.grad[restart], mine.grad[0]), name
+    assert float(out["loss"].detach()) == pytest.approx(total)
+    assert many.chosen() == int(many.cost.argmin())
+    many.cost.copy_(torch.tensor([2.0, 1.0, 3.0]))
+    one.load_state_dict({name: tensor[1:2] for name, tensor in many.state_dict().items()})
+    assert torch.equal(many.eval().predict(batch), one.eval().predict(batch))
