@@ -16,8 +16,8 @@ its tests, so that a count of sixty is as exact as one of six. ``recurrent`` is 
 so that all memory is in the stacks.
 
 Whether a network finds the way to count depends on where it starts, and the paper starts many times. Here ``restarts``
-networks learn side by side from the same strings, and the one that has lately been best at the determined symbols of
-its training answers.
+networks learn side by side from the same strings, and the one that answers is the one that has lately been best at the
+determined symbols of its training, when it rounds: many that learn to count do so only as long as they do not.
 
 Deviations: A, D and V have biases. Several examples are trained together, with another optimizer.
 """
@@ -40,7 +40,7 @@ from regard.systems.parts.look import Look
 Batch = dict[str, Tensor]
 ACTIONS = {"stack": ("push", "no-op", "pop"), "list": ("left", "insert", "right", "no-op")}
 EMPTY = -1.0
-LATELY = 0.02  # the share of the newest batch in what counts for a choice among restarts
+EVERY, LATELY = 10, 0.1  # of so many batches one tells which restart is the best; its share in what was told before
 
 
 @dataclass(frozen=True)
@@ -107,27 +107,30 @@ class StackRNN(nn.Module):
         self.actions = regard.Attention(Dot())
         self.cost: Tensor
         self.register_buffer("cost", torch.full((restarts,), 10.0))
-        """What a determined symbol has lately cost each restart in training."""
+        """What a determined symbol has lately cost each restart that rounds."""
+        self.batches: Tensor
+        self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
         self.train()
 
     def train(self, mode: bool = True) -> Self:
         """Rounding belongs to evaluation."""
         super().train(mode)
-        self.actions.normalizer = Hard("argmax") if self.config.rounding and not mode else Softmax()
+        self._round(self.config.rounding and not mode)
         return self
+
+    def _round(self, rounding: bool) -> None:
+        self.actions.normalizer = Hard("argmax") if rounding else Softmax()
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Per symbol: the loss, in training of all restarts together; and ``errors``, the share of symbols that were
         determined and yet not predicted by the chosen one."""
         symbols, known = batch["symbols"], batch["known"]
+        if self.training:
+            self._compare(symbols, known)
         restarts = range(self.config.restarts) if self.training else [self.chosen()]
         logits, target = self._run(symbols[:, :-1], slice(restarts[0], restarts[-1] + 1))[0], symbols[:, 1:]
         count = torch.tensor(target.numel(), device=target.device)
-        labels = target.expand(len(restarts), -1, -1)
-        each = functional.cross_entropy(logits.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
-        if self.training:
-            with torch.no_grad():
-                self.cost.lerp_((each * known).sum((1, 2)) / known.sum().clamp(min=1), LATELY)
+        each = _nll(logits, target)
         best = logits[restarts.index(self.chosen())].argmax(-1)
         errors = ((best != target) * known).sum()
         return {
@@ -135,6 +138,16 @@ class StackRNN(nn.Module):
             "count": count,
             "errors": errors / count.clamp(min=1),
         }
+
+    @torch.no_grad()
+    def _compare(self, symbols: Tensor, known: Tensor) -> None:
+        """Now and then, see how good each restart is."""
+        if self.config.restarts > 1 and int(self.batches) % EVERY == 0:
+            self._round(self.config.rounding)
+            each = _nll(self._run(symbols[:, :-1], slice(None))[0], symbols[:, 1:])
+            self.cost.lerp_((each * known).sum((1, 2)) / known.sum().clamp(min=1), LATELY)
+            self._round(False)
+        self.batches += 1
 
     def chosen(self) -> int:
         """The restart that answers."""
@@ -193,6 +206,12 @@ class StackRNN(nn.Module):
         left, right = torch.cat([edge, stack[..., :-1]], -1), torch.cat([stack[..., 1:], edge], -1)
         insert = torch.cat([stack[..., 1 : head + 1], element, stack[..., head + 1 :]], -1)
         return torch.stack([left, insert, right, stack][: len(self.names)], 3)
+
+
+def _nll(logits: Tensor, target: Tensor) -> Tensor:
+    """What each symbol costs: (R, B, T, symbols) and (B, T) → (R, B, T)."""
+    labels = target.expand(len(logits), -1, -1)
+    return functional.cross_entropy(logits.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
 
 
 class Linears(nn.Module):

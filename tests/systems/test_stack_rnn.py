@@ -23,7 +23,10 @@ def sigmoid(x):
 
 def by_hand(model, symbols, rounding):
     """The paper's equations, one number at a time; logits and tops of each step."""
-    config, p = model.config, {name: tensor[model.chosen()].tolist() for name, tensor in model.state_dict().items()}
+    config, p = (
+        model.config,
+        {name: tensor[model.chosen()].tolist() for name, tensor in model.state_dict().items() if tensor.ndim},
+    )
     depth = 30
     middle = depth if config.structure == "list" else 0
     stacks = [[-1.0] * (2 * depth + 1) for _ in range(config.stacks)]
@@ -160,6 +163,12 @@ def test_bad_settings_are_named():
         Config(2, stacks=0)
 
 
+def cut(model, restart):
+    """The state of one restart, as a model that has no other."""
+    state = model.state_dict()
+    return {name: tensor[restart : restart + 1] if tensor.ndim else tensor for name, tensor in state.items()}
+
+
 def test_restarts_learn_as_each_would_alone():
     """Side by side or one by one: the same gradients; and the best of them answers."""
     many = small(restarts=3).train()
@@ -169,16 +178,30 @@ def test_restarts_learn_as_each_would_alone():
     total = 0.0
     for restart in range(3):
         one = small().train()
-        one.load_state_dict({name: tensor[restart : restart + 1] for name, tensor in many.state_dict().items()})
-        one.cost.fill_(10.0)  # as before the first batch
+        one.load_state_dict(cut(many, restart))
         alone = one(batch)
         alone["loss"].backward()
         total += float(alone["loss"].detach())
-        assert torch.allclose(many.cost[restart], one.cost[0])
         for (name, theirs), (_, mine) in zip(many.named_parameters(), one.named_parameters()):
             assert torch.allclose(theirs.grad[restart], mine.grad[0]), name
     assert float(out["loss"].detach()) == pytest.approx(total)
-    assert many.chosen() == int(many.cost.argmin())
     many.cost.copy_(torch.tensor([2.0, 1.0, 3.0]))
-    one.load_state_dict({name: tensor[1:2] for name, tensor in many.state_dict().items()})
+    one.load_state_dict(cut(many, 1))
     assert torch.equal(many.eval().predict(batch), one.eval().predict(batch))
+
+
+def test_the_restart_that_counts_when_it_rounds_is_chosen():
+    """The cost of each is that of its own rounded predictions, of every tenth batch."""
+    many = small(restarts=3).train()
+    batch = {"symbols": torch.randint(0, 3, (4, 8)), "known": torch.randint(0, 2, (4, 7))}
+    before = many.cost.clone()
+    for _ in range(10):
+        many(batch)
+    for restart in range(3):
+        one = small().eval()
+        one.load_state_dict(cut(many, restart))
+        logits = one.run(batch["symbols"][:, :-1])[0]
+        each = -logits.log_softmax(-1).gather(-1, batch["symbols"][:, 1:, None])[..., 0]
+        cost = (each * batch["known"]).sum() / batch["known"].sum()
+        assert torch.allclose(many.cost[restart], 0.9 * before[restart] + 0.1 * cost)
+    assert many.chosen() == int(many.cost.argmin())
