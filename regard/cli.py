@@ -190,6 +190,12 @@ def bench_memory(json_file: JsonFile = None, quick: Quick = False, only: Only = 
     _bench("memory", json_file, quick, only)
 
 
+@bench.command("serve")
+def bench_serve(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
+    """Time the server: 32 clients, with and without batching."""
+    _bench("serve", json_file, quick, only)
+
+
 @bench.command("vision")
 def bench_vision(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
     """Time glimpses against plain PyTorch."""
@@ -307,17 +313,31 @@ def average_command(
 
 @app.command("export", epilog="Example: regard export runs/translate --out my-translator")
 def export_command(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run; with --to a shipped model too.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it goes.")],
     which: Annotated[str | None, typer.Option("--weights", help="average, best or last.")] = None,
     whole: Annotated[bool, typer.Option("--float32", help="Keep all digits; half of them otherwise.")] = False,
+    to: Annotated[str | None, typer.Option("--to", metavar="FORMAT", help="Another program's: ctranslate2.")] = None,
+    quantization: Annotated[str | None, typer.Option("--quantization", help="For --to, such as int8.")] = None,
 ) -> None:
-    """Copy of a run only what prediction needs, small enough to give away; `predict` and `show` take the copy."""
-    from regard import training
+    """Copy of a run only what prediction needs, small enough to give away; `predict` and `show` take the copy.
+    With --to, write it for another program."""
+    if to is None:
+        from regard import training
 
-    pack = training.Run.open(folder).pack(out, which, half=not whole)
-    size = sum(path.stat().st_size for path in pack.folder.rglob("*") if path.is_file())
+        if quantization is not None:
+            raise ValueError("--quantization goes with --to")
+        training.Run.open(folder).pack(out, which, half=not whole)
+    else:
+        from regard import exports
+        from regard.trained import Trained
+
+        exports.write(Trained.open(folder, which=which), to, out, quantization=quantization)
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     print(f"{out}: {size / 1e6:.1f} MB")
+
+
+Int8 = Annotated[bool, typer.Option("--int8", help="8-bit integers in linear layers: faster, a little less exact.")]
 
 
 @app.command("evaluate")
@@ -328,6 +348,7 @@ def evaluate_command(
     data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")] = None,
     which: Annotated[str | None, typer.Option("--weights", help="average, best or last.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", help="Only the first so many sentences, for a look.")] = None,
+    int8: Int8 = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure a system on a split: for text BLEU, chrF and TER of what it writes, with sacrebleu's signatures."""
@@ -336,6 +357,8 @@ def evaluate_command(
     from regard.trained import Trained
 
     model = Trained.open(where, *(ensemble or []), which=which, data=data)
+    if int8:
+        model.int8()
     found = model.evaluate(split, limit=limit)
     if as_json:
         print(json.dumps({**found, "signatures": model.signatures}, indent=1))
@@ -361,10 +384,10 @@ Head = Annotated[int | None, typer.Option("--head", help="Graphs, stacks: only t
 Story = Annotated[str | None, typer.Option("--task", metavar="NAME", help="Stories: which task's model answers.")]
 Repeats = Annotated[int, typer.Option("--repeats", help="Tapes: how often to repeat the copy.", min=1)]
 Rows = Annotated[int | None, typer.Option("--rows", help="Tapes: rows of memory, also more than in training.", min=1)]
-Seed = Annotated[int, typer.Option("--seed", help="Tapes: which random sequence.")]
+Seed = Annotated[int, typer.Option("--seed", help="Tapes, --imagine: which random one.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
-SHARED = ("where", "file", "what", "out", "ensemble", "data")
+SHARED = ("where", "file", "what", "out", "ensemble", "data", "int8")
 """What `predict` and `show` take for every kind of system."""
 
 
@@ -404,6 +427,8 @@ def predict_command(
     copy_unknown: Annotated[
         bool, typer.Option("--copy-unknown", help="Text: copy unknown words from the source.")
     ] = False,
+    workers: Annotated[int, typer.Option("--workers", help="Text: processes that share the work.", min=1)] = 1,
+    int8: Int8 = False,
     nodes: Nodes = None,
     graph: Graph = 0,
     task: Story = None,
@@ -415,6 +440,8 @@ def predict_command(
     from regard.trained import Trained
 
     model = Trained.open(where, *(ensemble or []), data=data)
+    if int8:
+        model.int8()
     waiting = file is None and sys.stdin.isatty()
     for line in model.answer(file, **_options(context, model.answer)):
         print(line, flush=waiting)
@@ -432,8 +459,11 @@ def show_command(
     ] = None,
     data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")] = None,
     nbest: Annotated[int, typer.Option("--nbest", help="Text: hypotheses on the page.", min=1)] = 5,
+    own: Annotated[bool, typer.Option("--self", help="Text: where the words of the sentence look among them.")] = False,
+    word: Annotated[str | None, typer.Option("--word", help="Text: the same for one word in all heads.")] = None,
     head: Head = None,
-    layer: Annotated[int, typer.Option("--layer", help="Graphs: which layer, from 1.", min=1)] = 1,
+    layer: Annotated[int, typer.Option("--layer", help="Graphs, --word: which layer, from 1.", min=1)] = 1,
+    imagine: Annotated[int, typer.Option("--imagine", help="DRAW: so many digits that nobody showed it.", min=0)] = 0,
     graph: Graph = 0,
     task: Story = None,
     split: Annotated[str, typer.Option("--split", help="Stories: where example numbers count.")] = "test",
@@ -447,6 +477,83 @@ def show_command(
     model = Trained.open(where, data=data)
     for line in model.show(what or [], out, **_options(context, model.show)):
         print(line)
+
+
+Host = Annotated[str, typer.Option("--host", help="The address to listen at; by default only this machine can ask.")]
+Port = Annotated[int, typer.Option("--port", help="0 for any that is free.", min=0, max=65535)]
+NoToken = Annotated[bool, typer.Option("--no-token", help="Let everyone ask who can reach the address.")]
+
+
+@app.command(
+    "serve",
+    epilog="Examples: regard serve translate-en-es · regard serve runs/translate --port 9000 · "
+    "REGARD_TOKEN=secret regard serve RUN --host 0.0.0.0",
+)
+def serve_command(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Folders of runs, or shipped models.")],
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Annotated[
+        str | None, typer.Option("--token", envvar="REGARD_TOKEN", help="What clients must send as a bearer token.")
+    ] = None,
+    no_token: NoToken = False,
+    batch: Annotated[int, typer.Option("--batch", help="Questions answered together.", min=1)] = 32,
+    queue: Annotated[int, typer.Option("--queue", help="Questions that may wait for a model.", min=1)] = 128,
+    seconds: Annotated[float, typer.Option("--timeout", help="Seconds until an asker is told to give up.")] = 30.0,
+) -> None:
+    """Answer questions over HTTP, as JSON: /openapi.json tells how, docs/serving.md tells more."""
+    from regard.serve import app, server
+    from regard.serve.limits import Limits
+
+    hosts = _hosts(host, token, no_token)
+    limits = Limits(batch=batch, queue=queue, seconds=seconds)
+    made = app.create(runs, limits=limits, token=token, hosts=hosts)
+    server.run(made, host=host, port=port, limits=limits, ready=lambda url: print(f"serving at {url}", flush=True))
+
+
+@app.command("explore")
+def explore_command(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]…", help="Folders of runs, or shipped models; by default all there are."),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    no_token: NoToken = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+) -> None:
+    """Ask every model in a browser, and see where it looked."""
+    from regard.serve import app, server
+
+    hosts = _hosts(host, None, no_token)
+    cards, others = ([app.open_card(run) for run in runs], {}) if runs else app.at_hand()
+    for name, why in others.items():
+        print(f"left out {name}: {why}", file=sys.stderr)
+
+    def ready(url: str) -> None:
+        print(f"open {url} in a browser; Ctrl-C ends", flush=True)
+        if not no_browser:
+            _browse(url)
+
+    server.run(app.create(cards, hosts=hosts, explorer=True), host=host, port=port, ready=ready)
+
+
+def _hosts(host: str, token: str | None, no_token: bool) -> set[str] | None:
+    """The names that a server there answers to; None for any. Whoever opens it to others must say who may ask."""
+    from regard.serve.server import LOOPBACK, local
+
+    if not local(host) and token is None and not no_token:
+        raise ValueError(f"{host} can be reached from other machines: add --token, or --no-token to let everyone ask")
+    return {*LOOPBACK, host.lower()} if local(host) and token is None else None
+
+
+def _browse(url: str) -> None:
+    """In a window, where there can be one: not in the terminal that the server was started from."""
+    import threading
+    import webbrowser
+
+    if sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
 def _explain(error: Exception) -> str:

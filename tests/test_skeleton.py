@@ -160,7 +160,7 @@ class TestWhichTorch:
         assert status == 0, output
         torch, rest = machine.installs()
         assert f"--index-url {CPU_INDEX} torch==2.13.0" in torch
-        assert rest.endswith("--editable .[cli,plot,text]")
+        assert rest.endswith("--editable .[cli,plot,text,web]")
         assert f"CPU index, {CPU_INDEX}: about 200 MB" in output
 
     def test_an_index_that_does_not_answer(self, machine):
@@ -282,6 +282,6 @@ def test_ci_runs_make_test_with_the_data_beside_the_clone(machine):
     assert machine.run(".ci/run") == (0, f"make test with {data}\n")
 
 
-def test_all_is_every_extra_but_the_tools():
+def test_all_is_every_extra_but_the_tools_and_other_engines():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert extras["all"] == [f"regard[{','.join(sorted(set(extras) - {'all', 'dev'}))}]"]
+    assert extras["all"] == [f"regard[{','.join(sorted(set(extras) - {'all', 'dev', 'export'}))}]"]

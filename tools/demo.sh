@@ -15,6 +15,7 @@ cat <<END
 demo.html shows the same word by word, with the other answers that the search considered: open it in a browser.
 
 Try next:
+  $bin/regard explore                                      all models in your browser: ask, and see where they look
   $bin/regard predict translate-en-es                      type English, read Spanish
   $bin/regard show translate-en-es-rnn 'I love coffee.'    the same by a recurrent network with additive attention
   $bin/regard list                                         every mechanism with its equation, every system, every recipe

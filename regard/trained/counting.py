@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 
 import regard
 from regard.tasks.counting import LANGUAGES, spell, string
-from regard.trained import Trained, lines
+from regard.trained import Trained, draw, lines
 from regard.views.stack import Trace
 
 
@@ -80,7 +81,6 @@ class Counting(Trained):
     def show(self, what: Sequence[str], out: Path | None, *, head: int | None = None) -> Iterator[str]:
         """The trace table of the string of n, or of a string; of all stacks the busiest, or number ``head``."""
         from regard.views import stack
-        from regard.views.alignment import save
 
         if len(what) > 1:
             raise ValueError(f"one string is shown at a time, not {' '.join(what)}")
@@ -89,8 +89,9 @@ class Counting(Trained):
         chosen = None if head is None else [head]
         yield stack.terminal(trace, chosen)
         if out is not None:
-            save(stack.figure(trace, chosen, title=f"{self.task.config.language}: {text[:-1]}"), out)
-            yield str(out)
+            title = f"{self.task.config.language}: {text[:-1]}"
+            figure, view = (partial(each, trace, chosen, title=title) for each in (stack.figure, stack.view))
+            yield draw(out, self.name, figure, view)
 
     def _asked(self, file: Path | None) -> Iterator[tuple[str, str]]:
         """What to answer, and where it stands."""

@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,12 @@ import torch
 from torch import Tensor
 
 from regard.tasks._digit_files import SUFFIXES
-from regard.trained import Trained, lines
+from regard.trained import Trained, draw, lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from regard.views.page import View
 
 Batch = dict[str, Tensor]
 
@@ -56,10 +59,12 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Picture:
-    """What can be drawn of a batch: each image as text, all as a figure, and as an animation where there is one."""
+    """What can be drawn of a batch: each image as text, all as a figure, each for a page, and as an animation where
+    there is one."""
 
     text: Callable[[int], str]
     figure: Callable[[], Figure]
+    view: Callable[[int], View]
     frames: Callable[[], list[Figure]] | None = None
 
 
@@ -71,11 +76,15 @@ class Digits(Trained):
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """Of a split, or of its first ``limit`` batches: ``error`` in percent, and what else the system measures of its
-        answers."""
+        answers; how many parameters it has and, if it can tell, multiplications for one image."""
         found = super().evaluate(split, limit=limit)
         for name in ("baseline", "reinforce"):  # of the training, not of the answers
             found.pop(name, None)
-        return {name: 100 * value if name == "error" else value for name, value in found.items()}
+        found = {name: 100 * value if name == "error" else value for name, value in found.items()}
+        found["parameters"] = float(sum(each.numel() for each in self.model.parameters()))
+        if hasattr(self.model, "multiplications"):
+            found["multiplications"] = float(self.model.multiplications())
+        return found
 
     @torch.inference_mode()
     def predict(self, what: Sequence[str | int | Path], *, split: str = "test") -> list[Prediction]:
@@ -105,10 +114,14 @@ class Digits(Trained):
                 yield f"{found.name}\t{found.label}\t{found.probability:.3f}"
 
     @torch.inference_mode()
-    def show(self, what: Sequence[str], out: Path | None, *, split: str = "test") -> Iterator[str]:
-        """Where it looked in pictures, given as files or numbers in a split; the first four if none are."""
-        from regard.views.alignment import save
-
+    def show(
+        self, what: Sequence[str], out: Path | None, *, split: str = "test", imagine: int = 0, seed: int = 0
+    ) -> Iterator[str]:
+        """Where it looked in pictures, given as files or numbers in a split; the first four if none are. With
+        ``imagine``, so many that nobody has shown it are drawn instead."""
+        if imagine:
+            yield from self._show_imagined(what, out, imagine, seed)
+            return
         kind = getattr(self.model, "view", None)
         if kind not in PICTURES:
             raise ValueError(
@@ -128,17 +141,31 @@ class Digits(Trained):
         for row, (name, text) in enumerate(zip(names, told)):
             yield f"{name}: {text}" if text != name else name
             yield picture.text(row)
-        if out is None:
-            return
-        if out.suffix.lower() == ".gif":
-            from regard.views._pixels import save_animation
+        if out is not None:
+            yield self._write(picture, len(names), out)
 
-            if picture.frames is None:
-                raise ValueError(f"{out}: there is no animation of this system; write a .png, .svg or .pdf")
-            save_animation(picture.frames(), out)
-        else:
-            save(picture.figure(), out)
-        yield str(out)
+    def _show_imagined(self, what: Sequence[str], out: Path | None, count: int, seed: int) -> Iterator[str]:
+        if what:
+            raise ValueError(f"either pictures are shown or imagined, but {' '.join(what)} came with --imagine")
+        if not hasattr(self.model, "imagine"):
+            raise ValueError(f"{self.name} is a {type(self.model).__name__}, which draws nothing")
+        generator = torch.Generator(self.device).manual_seed(seed)
+        made = self.model.imagine(count, generator=generator)
+        picture = _drawn(made, None, [f"imagined, seed {seed}" if count == 1 else f"{n + 1}" for n in range(count)])
+        for row in range(count):
+            yield picture.text(row)
+        if out is not None:
+            yield self._write(picture, count, out)
+
+    def _write(self, picture: Picture, count: int, out: Path) -> str:
+        if out.suffix.lower() != ".gif":
+            return draw(out, self.name, picture.figure, *(partial(picture.view, row) for row in range(count)))
+        from regard.views._pixels import save_animation
+
+        if picture.frames is None:
+            raise ValueError(f"{out}: there is no animation of this system; write a .png, .svg, .pdf or .html")
+        save_animation(picture.frames(), out)
+        return str(out)
 
     def _asked(self, file: Path | None) -> Iterator[str]:
         if file is not None and file.is_dir():
@@ -210,7 +237,14 @@ def _glimpses(trained: Digits, batch: Batch, told: Sequence[str]) -> Picture:
         first = {name: tensor[0] for name, tensor in each.items()}
         return glimpses.frames(**first, sides=seen["sides"], classes=classes, title=told[0])
 
-    return Picture(text, lambda: glimpses.figure(**each, sides=seen["sides"], classes=classes, labels=told), frames)
+    def view(row: int) -> View:
+        one = {name: tensor[row] for name, tensor in each.items()}
+        return glimpses.view(**one, sides=seen["sides"], classes=classes, title=told[row])
+
+    def figure() -> Figure:
+        return glimpses.figure(**each, sides=seen["sides"], classes=classes, labels=told)
+
+    return Picture(text, figure, view, frames)
 
 
 def _rectified(trained: Digits, batch: Batch, told: Sequence[str]) -> Picture:
@@ -222,28 +256,43 @@ def _rectified(trained: Digits, batch: Batch, told: Sequence[str]) -> Picture:
         rows = slice(row, row + 1)
         return rectified.terminal(image[rows], sight.grids[rows], sight.crops[rows])
 
-    return Picture(text, lambda: rectified.figure(image, sight.grids, sight.crops, labels=told))
+    def view(row: int) -> View:
+        return rectified.view(image[row], sight.grids[row], sight.crops[row], title=told[row])
+
+    return Picture(text, lambda: rectified.figure(image, sight.grids, sight.crops, labels=told), view)
 
 
 def _canvas(trained: Digits, batch: Batch, told: Sequence[str]) -> Picture:
+    return _drawn(trained.model.trace(batch), batch["image"], told)
+
+
+def _drawn(made: Any, image: Tensor | None, told: Sequence[str]) -> Picture:
+    """What DRAW made, or read; ``image`` is None where it drew from nothing."""
     from regard.views import canvas
     from regard.views._pixels import shaded
 
-    made, image = trained.model.trace(batch), batch["image"]
+    parts = {name: getattr(made, name) for name in ("canvas", "read", "write", "patch")}
+
+    def view(row: int) -> View:
+        one = {name: None if tensor is None else tensor[row] for name, tensor in (parts | {"image": image}).items()}
+        return canvas.view(**one, title=told[row])
+
     if made.canvas is None:  # it classifies
+        assert image is not None
 
         def look(row: int) -> str:
             return "\n".join(shaded(image[row].mean(0).cpu().numpy()))
 
-        return Picture(look, lambda: canvas.reading(image, made.read, made.patch, labels=told))
+        return Picture(look, lambda: canvas.reading(image, made.read, made.patch, labels=told), view)
 
     def text(row: int) -> str:
-        return canvas.terminal(made.canvas[row : row + 1], images=image[row : row + 1])
+        return canvas.terminal(made.canvas[row : row + 1], images=None if image is None else image[row : row + 1])
 
     boxes = made.read, made.write
     return Picture(
         text,
         lambda: canvas.figure(made.canvas, *boxes, images=image, labels=told),
+        view,
         lambda: canvas.frames(made.canvas, *boxes, images=image),
     )
 

@@ -32,8 +32,8 @@ class Games(Trained):
         return {name: tensor.cpu() for name, tensor in self.model.seen(chosen).items()}
 
     def show(self, what: Sequence[str], out: Path | None, *, split: str = "test") -> Iterator[str]:
-        """A game, by its number: step by step as text, or as an animation (.gif)."""
-        from regard.views import glimpses
+        """A game, by its number: step by step as text, as an animation (.gif) or as a page (.html)."""
+        from regard.views import glimpses, page
         from regard.views._pixels import save_animation, shaded
 
         if len(what) > 1 or (what and not what[0].isdecimal()):
@@ -45,10 +45,14 @@ class Games(Trained):
         yield f"game {number}: {'caught' if caught else 'missed'} after {', '.join(_runs(actions))}"
         yield "\n".join(shaded(seen["screen"].amax((0, 1)).numpy()))
         if out is not None:
-            if out.suffix.lower() != ".gif":
-                raise ValueError(f"{out}: a game is a film: write a .gif")
             parts = (seen[name] for name in ("screen", "location", "patch", "sides"))
-            save_animation(glimpses.game(*parts, caught=caught, actions=actions), out, seconds=0.25)
+            ending, told = out.suffix.lower(), dict[str, Any](caught=caught, actions=actions)
+            if ending in (".html", ".htm"):
+                page.write(out, [glimpses.played(*parts, **told, title=f"game {number}")], title=self.name)
+            elif ending == ".gif":
+                save_animation(glimpses.game(*parts, **told), out, seconds=0.25)
+            else:
+                raise ValueError(f"{out}: a game is a film: write a .gif or a page, .html")
             yield str(out)
 
     def _games(self, number: int, split: str) -> Any:

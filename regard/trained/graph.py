@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.tape import record
-from regard.trained import Trained, lines, track
+from regard.trained import Trained, draw, lines, track
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +145,8 @@ class Graph(Trained):
             yield view.terminal(weights, index, node, names=names, kinds=told)
             if out is not None:
                 path = out if len(what) == 1 else out.with_stem(f"{out.stem}-{place}")
-                options: dict[str, Any] = {"kinds": kinds, "classes": self.task.classes, "head": head}
-                save(view.ego(weights, index, node, names=names, title=heading, **options), path)
-                yield str(path)
+                options: dict[str, Any] = {"names": names, "kinds": kinds, "classes": self.task.classes}
+                ego, whole = (
+                    partial(each, weights, index, node, title=heading, **options) for each in (view.ego, view.view)
+                )
+                yield draw(path, self.name, partial(ego, head=head), whole)

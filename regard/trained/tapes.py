@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.trained import Trained, lines
+from regard.trained import Trained, draw, lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +144,6 @@ class Tapes(Trained):
     ) -> Iterator[str]:
         """Input, output and the heads' weightings of a tape of the length ``what``."""
         from regard.views import weightings
-        from regard.views.alignment import save
 
         if len(what) > 1:
             raise ValueError(f"one length is shown at a time, not {' '.join(what)}")
@@ -156,8 +156,10 @@ class Tapes(Trained):
         yield weightings.terminal(bits, found.heads)
         yield title
         if out is not None:
-            save(weightings.figure(bits, found.heads, title=title), out)
-            yield str(out)
+            figure, view = (
+                partial(each, bits, found.heads, title=title) for each in (weightings.figure, weightings.view)
+            )
+            yield draw(out, self.name, figure, view)
 
     @contextmanager
     def _memory(self, rows: int | None) -> Iterator[None]:

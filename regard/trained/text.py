@@ -7,21 +7,22 @@ import itertools
 import json
 import sys
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from regard import decode
+from regard import decode, record
 from regard.decode.config import DecodeConfig
 from regard.decode.config import decode as search
 from regard.trained import Trained, lines, track
+from regard.trained._workers import spread
 
-UNKNOWN = 3
+UNKNOWN, END = 3, "</s>"
 CHUNK = 512
 """Sentences that are sorted by length and decoded together."""
 
@@ -162,17 +163,31 @@ class Text(Trained):
         as_json: bool = False,
         replace_unknown: Path | None = None,
         copy_unknown: bool = False,
+        workers: int = 1,
     ) -> Iterator[str]:
         """An answer a line, in the order of the lines; an empty line stays empty."""
         dictionary = _dictionary(replace_unknown) if replace_unknown else {} if copy_unknown else None
-        asked = _Kept(lines(file, "Type a sentence and press Enter; Ctrl-D ends."))
-        options: dict[str, Any] = {"nbest": nbest, "dictionary": dictionary}
-        options["chunk"] = 1 if file is None and sys.stdin.isatty() else CHUNK
-        for answers in self.predict(asked, alignments=alignments or as_json or dictionary is not None, **options):
-            sentence = asked.next()
+        asked = lines(file, "Type a sentence and press Enter; Ctrl-D ends.")
+        chunk = 1 if file is None and sys.stdin.isatty() else CHUNK
+        groups = iter(lambda: list(itertools.islice(asked, chunk)), [])
+        told = partial(self._told, nbest=nbest, alignments=alignments, as_json=as_json, dictionary=dictionary)
+        yield from itertools.chain.from_iterable(spread(told, groups, workers) if workers > 1 else map(told, groups))
+
+    def _told(
+        self,
+        sentences: Sequence[str],
+        nbest: int,
+        alignments: bool,
+        as_json: bool,
+        dictionary: Mapping[str, str] | None,
+    ) -> list[str]:
+        """The lines that answer some sentences."""
+        told = []
+        found = self._group(sentences, nbest, alignments or as_json or dictionary is not None, dictionary, None)
+        for sentence, answers in zip(sentences, found, strict=True):
             if as_json:
-                found = [answer.as_dict() for answer in answers]
-                yield json.dumps({"source": sentence, "answers": found}, ensure_ascii=False)
+                each = [answer.as_dict() for answer in answers]
+                told.append(json.dumps({"source": sentence, "answers": each}, ensure_ascii=False))
                 continue
             for answer in answers:
                 fields = [answer.text]
@@ -180,14 +195,46 @@ class Text(Trained):
                     fields.append(f"{answer.score:.4f}")
                 if alignments:
                     fields.append(answer.pharaoh())
-                yield "\t".join(fields)
+                told.append("\t".join(fields))
+        return told
 
-    def show(self, what: Sequence[str], out: Path | None, *, nbest: int = 5) -> Iterator[str]:
-        """Where each word of the answer to each sentence came from."""
+    @torch.inference_mode()
+    def own(self, sentence: str) -> tuple[list[str], Tensor] | None:
+        """The sentence in words, with its end, and where each of them looks among them, (L, H, T, T); None if the
+        system does not look at its own words."""
+        ((_, batch),) = self.task.batches([sentence])
+        source = batch["source"][0].tolist()
+        with record(self.model) as tape:
+            self.model.start(self.moved(batch))
+        square = (1, len(source), len(source))
+        looks = [tape[name].weights[0] for name in tape if (1, *tape[name].shape[-2:]) == square]
+        if not looks:
+            return None
+        words, numbers = self.task.source.words(source, apart=True)
+        words, numbers = [*words, END], [len(words) if number < 0 else number for number in numbers]
+        heads = torch.stack(looks).flatten(0, 1)
+        each = [_by_word(head, numbers, len(words), numbers, len(words)) for head in heads]
+        return words, torch.stack(each).unflatten(0, (len(looks), -1))
+
+    def show(
+        self,
+        what: Sequence[str],
+        out: Path | None,
+        *,
+        nbest: int = 5,
+        own: bool = False,
+        word: str | None = None,
+        layer: int | None = None,
+    ) -> Iterator[str]:
+        """Where each word of the answer to each sentence came from; with ``own``, where the words of the sentence look
+        among themselves, or only ``word``, drawn in ``layer`` (from 1, the last if None)."""
         from regard.views import alignment, page
 
         if not what:
             raise ValueError("say which sentence to answer, for example: 'I love coffee.'")
+        if own or word is not None:
+            yield from self._show_own(what, out, word, layer)
+            return
         views = []
         for sentence, answers in zip(what, self.predict(what, nbest=nbest), strict=True):
             best = answers[0]
@@ -213,20 +260,35 @@ class Text(Trained):
             alignment.save(alignment.figure(best.weights, best.words, best.source_words, title=sentence), path)
             yield str(path)
 
+    def _show_own(self, what: Sequence[str], out: Path | None, word: str | None, layer: int | None) -> Iterator[str]:
+        from regard.views import alignment, heads, page
 
-class _Kept:
-    """Lines on their way to a model, remembered until their answers come back."""
-
-    def __init__(self, lines: Iterable[str]):
-        self.lines, self.waiting = lines, deque[str]()
-
-    def __iter__(self) -> Iterator[str]:
-        for line in self.lines:
-            self.waiting.append(line)
-            yield line
-
-    def next(self) -> str:
-        return self.waiting.popleft()
+        views = []
+        for number, sentence in enumerate(what, 1):
+            found = self.own(sentence) if sentence.strip() else None
+            yield sentence
+            if found is None:
+                yield "  (this system does not look at its own words)" if sentence.strip() else "  (nothing to read)"
+                continue
+            words, weights = found
+            if word is None:
+                yield f"the last of {len(weights)} layers, the mean of its {weights.shape[1]} heads"
+            else:
+                yield f"where {word!r} looks, layer.head"
+            yield heads.terminal(weights, words, word=word)
+            if out is None:
+                continue
+            if out.suffix.lower() in (".html", ".htm"):
+                views.append(heads.view(weights, words, word=word, title=sentence))
+                continue
+            path = out if len(what) == 1 else out.with_stem(f"{out.stem}-{number}")
+            if word is None:
+                alignment.save(heads.figure(weights, words, title=sentence), path)
+            else:
+                alignment.save(heads.word(weights, word, words, layer=layer, title=sentence), path)
+            yield str(path)
+        if views and out is not None:
+            yield f"{out}: {page.write(out, views, title=self.name) / 1000:,.0f} kB"
 
 
 def _dictionary(path: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from regard.views._files import replace
 from regard.views.alignment import BLOCKS, INK, PLAIN, _array, _prints
+from regard.views.page import Quantized
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +30,11 @@ def pictures(name: str, values: Any, dimensions: int) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} holds numbers that are not finite; there is no colour for them")
     return array
+
+
+def packed(values: np.ndarray) -> Quantized:
+    """Pictures from 0 to 1 for the interactive page."""
+    return Quantized(values.clip(0, 1))
 
 
 def shaded(image: np.ndarray, blocks: bool | None = None) -> list[str]:
@@ -70,7 +76,13 @@ def paint(axes: Axes, image: np.ndarray) -> None:
 
 
 def sheet(
-    rows: int, columns: Sequence[str], *, side: float, title: str | None = None, labels: Sequence[str] | None = None
+    rows: int,
+    columns: Sequence[str],
+    *,
+    side: float,
+    title: str | None = None,
+    labels: Sequence[str] | None = None,
+    gap: float = 0.08,
 ) -> tuple[Figure, list[list[Axes]]]:
     """A figure of rows × columns square panels of ``side`` inches, with names above the columns and beside the rows."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -78,7 +90,7 @@ def sheet(
 
     if labels is not None and len(labels) != rows:
         raise ValueError(f"{rows} pictures are drawn, but {len(labels)} labels came")
-    gap, pad = 0.08, 0.15
+    pad = 0.15
     left = pad + (0.09 * max(map(len, labels)) + 0.08 if labels else 0.0)
     head = (0.24 if title else 0.0) + 0.26
     wide = left + len(columns) * (side + gap) - gap + pad

@@ -2,7 +2,7 @@
 
 The pictures of Gregor et al. 2015, figures 1, 5 and 7. A box is what N×N filters cover; its line is the thicker the
 broader they are. ``figure`` draws a row for each picture, ``frames`` the same as an animation, ``reading`` the glimpses
-of a classifier, and ``terminal`` the canvas as text.
+of a classifier, and ``terminal`` the canvas as text; ``view`` prepares one picture for the interactive page.
 
 Canvases are (N, T, C, height, width), images (N, C, height, width), all from 0 to 1; boxes (N, T, 4): x and y of the
 centre, the side, and σ of the filters, in pixels counted from 0.
@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views._pixels import COLOURS, beside, paint, pictures, save_animation, shaded, sheet
+from regard.views._pixels import COLOURS, beside, packed, paint, pictures, save_animation, shaded, sheet
+from regard.views.page import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["figure", "frames", "reading", "save_animation", "terminal"]
+__all__ = ["figure", "frames", "reading", "save_animation", "terminal", "view"]
 WRITE, READ = COLOURS[0], COLOURS[1]
 MOST = 12
 """Steps in a row; of more, as many are chosen evenly."""
@@ -116,6 +117,30 @@ def terminal(canvas: Any, *, images: Any = None, width: int | None = None, block
         panels += [(f"step {t + 1}", shaded(drawn[t].mean(0), blocks)) for t in _chosen(len(drawn))]
         parts.append(beside(panels, width))
     return "\n\n".join(parts)
+
+
+def view(
+    canvas: Any = None,
+    read: Any = None,
+    write: Any = None,
+    patch: Any = None,
+    *,
+    image: Any = None,
+    title: str = "",
+) -> View:
+    """One picture for the interactive page: all without the first dimension of :func:`figure`, or, of a classifier, its
+    glimpses ``patch`` (T, C, n, n) instead of a canvas."""
+    if canvas is None and (patch is None or image is None):
+        raise ValueError("a view of drawing needs a canvas, and one of reading needs patches and the image")
+    made = pictures("canvas", canvas, 4) if canvas is not None else pictures("patch", patch, 4)
+    boxes = {
+        name: None if value is None else _boxes(name, pictures(name, value, 2)[None], (1, len(made)))[0]  # type: ignore[index]
+        for name, value in (("read", read), ("write", write))
+    }
+    shown = None if image is None else packed(pictures("image", image, 3))
+    glimpse = None if canvas is not None else packed(made / max(float(made.max()), 1e-6))  # it may be amplified
+    data = {"canvas": None if canvas is None else packed(made), "image": shown, "patch": glimpse, **boxes}
+    return View("canvas", title or ("drawing" if canvas is not None else "reading"), data)
 
 
 def _chosen(steps: int) -> list[int]:

@@ -1,7 +1,8 @@
 """Where a network looked: the path of its glimpses over an image, what it saw there, and what it thought of it.
 
 The picture of Mnih et al. 2014, figure 4. ``figure`` draws a row for each image, ``frames`` one image as an animation,
-``game`` a game of Catch, ``costs`` error against computation, and ``terminal`` writes an image as text.
+``game`` a game of Catch, ``costs`` error against computation, and ``terminal`` writes an image as text. ``view`` and
+``played`` prepare one image, or one game, for the interactive page.
 
 Images are (N, C, height, width) from 0 to 1; locations (N, T, 2), x and y from −1 to 1 between the edges; patches
 (N, T, C, scales, size, size); probabilities of the classes after each glimpse (N, T, classes); ``sides`` of the squares
@@ -16,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views._pixels import COLOURS, beside, paint, pictures, save_animation, shaded
+from regard.views._pixels import COLOURS, beside, packed, paint, pictures, save_animation, shaded
 from regard.views.alignment import INK, MUTED
+from regard.views.page import Quantized, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["costs", "figure", "frames", "game", "save_animation", "terminal"]
+__all__ = ["costs", "figure", "frames", "game", "played", "save_animation", "terminal", "view"]
 PATH, NOW, RIGHT, WRONG = COLOURS[2], COLOURS[0], "#0072b2", "#d55e00"
 _LARGE, _SMALL, _GAP, _PAD = 2.3, 0.72, 0.07, 0.15  # inches
 
@@ -123,12 +125,8 @@ def game(
 ) -> list[Figure]:
     """A game of Catch: screens (T + 1, C, height, width), of which the last is the end, where it looked (T, 2) and what
     it saw (T, C, scales, size, size); ``actions``, T of them, are written below."""
-    screen, patch = pictures("screen", screen, 4), pictures("patch", patch, 5)
-    location = pictures("location", location, 2)
-    sides = [int(side) for side in _numpy(sides)]
+    screen, location, patch, sides = _game(screen, location, patch, sides)
     steps, scales = len(patch), patch.shape[2]
-    if len(screen) != steps + 1 or len(location) != steps:
-        raise ValueError(f"{steps} glimpses need as many locations and one screen more: {len(location)}, {len(screen)}")
     width, height = _PAD + 3.2 + 0.25 + 1.0 + _PAD, 0.1 + max(3.2, scales * 1.07) + 0.45
     made = []
     for t in range(steps + 1):
@@ -147,6 +145,15 @@ def game(
         axes.set_xlabel(told, fontsize=10, color=INK, labelpad=5)
         made.append(drawing)
     return made
+
+
+def _game(screen: Any, location: Any, patch: Any, sides: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+    screen, patch = pictures("screen", screen, 4), pictures("patch", patch, 5)
+    location, sides = pictures("location", location, 2), [int(side) for side in _numpy(sides)]
+    if len(screen) != len(patch) + 1 or len(location) != len(patch):
+        shapes = f"{len(location)}, {len(screen)}"
+        raise ValueError(f"{len(patch)} glimpses need as many locations and one screen more: {shapes}")
+    return screen, location, patch, sides
 
 
 def costs(points: Mapping[str, Sequence[tuple[int, float, float]]], *, title: str | None = None) -> Figure:
@@ -203,6 +210,47 @@ def terminal(
         told = f"{_numeral(t)}: {names[best]} {100 * probability[0, t, best]:.0f}%"
         panels.append((told, shaded(seen[:, 0].mean(0), blocks)))
     return beside(panels, shutil.get_terminal_size().columns if width is None else width)
+
+
+def view(
+    image: Any,
+    location: Any,
+    patch: Any,
+    probability: Any,
+    sides: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    title: str = "",
+) -> View:
+    """One image and the path over it for the interactive page; all without the first dimension of :func:`figure`."""
+    image, location, patch, probability = (_numpy(each)[None] for each in (image, location, patch, probability))
+    image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
+    thought = {"probability": Quantized(probability[0]), "classes": _names(classes, probability)}
+    return _view(image, location[0], patch[0], sides, title, **thought)
+
+
+def played(
+    screen: Any,
+    location: Any,
+    patch: Any,
+    sides: Any,
+    *,
+    caught: bool,
+    actions: Sequence[str] | None = None,
+    title: str = "",
+) -> View:
+    """A game of Catch, as :func:`game` takes it, for the interactive page."""
+    screen, location, patch, sides = _game(screen, location, patch, sides)
+    if actions is not None and len(actions) != len(patch):
+        raise ValueError(f"{len(patch)} steps were played, but {len(actions)} actions came")
+    told = None if actions is None else [str(action) for action in actions]
+    return _view(screen, location, patch, sides, title, actions=told, end="caught" if caught else "missed")
+
+
+def _view(image: np.ndarray, location: Any, patch: Any, sides: list[int], title: str, **more: Any) -> View:
+    rest = {"probability": None, "classes": None, "actions": None, "end": "", **more}
+    data = {"image": packed(image), "location": location, "patch": packed(patch), "sides": sides, **rest}
+    return View("glimpses", title or "glimpses", data)
 
 
 def _numeral(t: int) -> str:

@@ -3,7 +3,8 @@
 ``ego`` draws a node among the nodes it attends to, a panel for each head, the thicker the line the larger the weight
 (Veličković et al. 2018, figure 2, of one node). ``histogram`` draws the entropy of every node's weights beside that of
 equal weights for the same neighbours: on some graphs, Cora among them, the two are nearly the same, and a picture of
-weights shows nothing. That is no fault of the picture. ``terminal`` and ``summary`` say both in characters.
+weights shows nothing. That is no fault of the picture. ``terminal`` and ``summary`` say both in characters; ``view``
+prepares a graph for the interactive page, where one goes from node to node.
 
 Weights are (E, H) and ``index`` (2, E), as a tape's ``calls[0]`` of such an attention has them: ``weights``, ``edges``.
 """
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.views._fonts import drawable
-from regard.views.alignment import BLOCKS, INK, MUTED, _prints
+from regard.views.alignment import BLOCKS, INK, LARGEST, MUTED, _prints
+from regard.views.page import Quantized, View
 from regard.views.text import cells, pad, shorten, visible
 
 if TYPE_CHECKING:
@@ -234,6 +236,41 @@ def ego(
 def _look(kind: int) -> tuple[str, str]:
     """Colour and shape of a class."""
     return COLOURS[kind % len(COLOURS)], SHAPES[kind // len(COLOURS) % len(SHAPES)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Page
+
+
+def view(
+    weights: Any,
+    index: Any,
+    node: int,
+    *,
+    names: Sequence[str] | None = None,
+    kinds: Sequence[int] | None = None,
+    classes: Sequence[str] | None = None,
+    title: str = "",
+) -> View:
+    """The whole graph for the interactive page, beginning at ``node``; the rest as in :func:`ego`."""
+    weights, index = _arrays(weights, index)
+    count = int(index.max(initial=-1)) + 1
+    if not 0 <= node < max(count, len(names or ())):
+        raise ValueError(f"there is no node {node}: nodes are 0 to {max(count, len(names or ())) - 1}")
+    if weights.size > LARGEST:
+        raise ValueError(f"a page takes {LARGEST:,} weights, and these are {weights.size:,}")
+    for name, given in (("names", names), ("kinds", kinds)):
+        if given is not None and len(given) < count:
+            raise ValueError(f"the graph has {count} nodes, but {len(given)} {name} came")
+    data = {
+        "index": index.astype(np.int32),
+        "weights": Quantized(weights),
+        "node": int(node),
+        "names": None if names is None else [str(name) for name in names],
+        "kinds": None if kinds is None else [int(kind) for kind in kinds],
+        "classes": None if classes is None else [str(name) for name in classes],
+    }
+    return View("graph", title or f"node {node if names is None else names[node]}", data)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

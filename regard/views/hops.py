@@ -17,7 +17,7 @@ import numpy as np
 from regard.views import alignment
 from regard.views._fonts import drawable, quiet, wrapped
 from regard.views.alignment import BLOCKS, INK, MUTED, PLAIN
-from regard.views.page import View
+from regard.views.page import Quantized, View
 from regard.views.text import ELLIPSIS, cells, labels, pad, shorten
 
 if TYPE_CHECKING:
@@ -141,11 +141,26 @@ def figure(
     return drawing
 
 
-def view(story: Sequence[str], weights: Any, *, title: str = "", text: str = "") -> View:
-    """The same for the interactive page, hops as rows and sentences as columns."""
-    matrix, _ = _checked(story, weights, ())
-    rows = [f"hop {hop}" for hop in range(1, len(matrix) + 1)]
-    return alignment.view(matrix, rows, list(story), title=title, text=text)
+def view(
+    story: Sequence[str],
+    weights: Any,
+    *,
+    title: str = "",
+    text: str = "",
+    answer: str | None = None,
+    support: Collection[int] = (),
+) -> View:
+    """The table for the interactive page.
+
+    Args:
+        title: the question, which is also its name in the page's list.
+        text: what the system answered.
+        answer: the right answer, if it is known.
+        support: as in :func:`terminal`.
+    """
+    matrix, _ = _checked(story, weights, support)
+    said = {"question": title, "prediction": text, "answer": answer, "support": sorted(support)}
+    return View("hops", title or "story", {"story": list(story), "weights": Quantized(matrix), **said})
 
 
 def _checked(story: Sequence[str], weights: Any, support: Collection[int]) -> tuple[np.ndarray, list[str]]:

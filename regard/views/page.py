@@ -7,6 +7,15 @@
 The viewer in ``viewer/`` is plain ES modules. Its folder ``kinds/`` is the registry: ``kinds/NAME.js`` shows the views
 of kind NAME, and a page holds only the modules that its views need. The Content-Security-Policy of the page allows its
 own script and style, by their hashes, and nothing else.
+
+Another page can hold views as well, if its server sends the files of ``viewer/`` as they are:
+
+    <link rel="stylesheet" href="/viewer/view.css">
+    import { mount } from "/viewer/mount.js";
+    const destroy = mount(element, view);         // element: HTMLElement; view: the JSON of encode(view)
+
+``mount`` fetches the module of the kind by itself, shows errors inside the element, and listens to keys only there.
+Colours follow ``data-theme`` ("light" or "dark") of the document's root, else the system.
 """
 
 from __future__ import annotations
@@ -58,10 +67,24 @@ class View:
     title: str
     data: dict[str, Any] = field(repr=False)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return frame([self], self.title)
+
 
 def kinds() -> list[str]:
     """The kinds of views that the viewer knows."""
     return sorted(file.stem for file in (VIEWER / "kinds").glob("*.js"))
+
+
+def encode(view: View, *, compress: bool = True) -> dict[str, Any]:
+    """The view as JSON values, ``{"kind", "title", "data"}``: what a page embeds and ``mount`` of the viewer takes.
+
+    Arrays become ``{"$array": {"shape", "type", "scale"?, "deflate"?, "data"}}``, base64 of little-endian numbers.
+    """
+    if view.kind not in kinds():
+        raise ValueError(f"no kind of view called {view.kind!r}: {nearest(view.kind, kinds())}")
+    return {"kind": view.kind, "title": view.title, "data": _pack(view.data, compress)}
 
 
 def page(views: Sequence[View], title: str = "regard", *, compress: bool = True) -> str:
@@ -74,16 +97,9 @@ def page(views: Sequence[View], title: str = "regard", *, compress: bool = True)
     """
     if not views:
         raise ValueError("a page needs at least one view")
-    for view in views:
-        if view.kind not in kinds():
-            raise ValueError(f"no kind of view called {view.kind!r}: {nearest(view.kind, kinds())}")
-    content = {
-        "version": VERSION,
-        "title": title,
-        "views": [{"kind": v.kind, "title": v.title, "data": _pack(v.data, compress)} for v in views],
-    }
+    content = {"version": VERSION, "title": title, "views": [encode(view, compress=compress) for view in views]}
     script = bundle(tuple(sorted({view.kind for view in views})))
-    style = (VIEWER / "style.css").read_text(encoding="utf-8")
+    style = "".join((VIEWER / name).read_text(encoding="utf-8") for name in ("view.css", "shell.css"))
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -109,6 +125,18 @@ def write(path: str | os.PathLike[str], views: Sequence[View], title: str = "reg
     data = page(views, title, compress=compress).encode("utf-8")
     replace(Path(path), data)
     return len(data)
+
+
+def frame(views: Sequence[View], title: str = "regard", *, height: int = 760) -> str:
+    """The page as an element for another page, such as a notebook: a frame that holds all of it, apart from the rest.
+
+    Args:
+        height: in pixels; the reader can pull its corner.
+    """
+    text = html.escape(page(views, title))
+    style = f"width: 100%; height: {height}px; border: 0; resize: vertical; overflow: auto"
+    name = html.escape(title or "attention")
+    return f'<iframe title="{name}" sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{text}"></iframe>'
 
 
 @cache

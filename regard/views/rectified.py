@@ -4,7 +4,8 @@ The triplets of Jaderberg et al. 2015, figure 1 and table 1. Where transformers 
 addition of digits, each channel is shown with all grids, and then what each transformer makes of each channel.
 
 Images are (N, C, height, width), grids (N, K, height', width', 2) with places (x, y) in [−1, 1], the outer edges of the
-image, and crops (N, K, C, height', width'), of K transformers; all numbers from 0 to 1.
+image, and crops (N, K, C, height', width'), of K transformers; all numbers from 0 to 1. ``view`` prepares one picture
+for the interactive page.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views._pixels import COLOURS, beside, paint, pictures, shaded, sheet
+from regard.views._pixels import COLOURS, beside, packed, paint, pictures, shaded, sheet
+from regard.views.alignment import _array
+from regard.views.page import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,6 +81,14 @@ def terminal(images: Any, grids: Any, crops: Any, *, width: int | None = None, b
             lines.append(f"corners{f' {k + 1}' if len(grid) > 1 else ''}: {shown}")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def view(image: Any, grids: Any, crops: Any, *, title: str = "") -> View:
+    """One picture for the interactive page; all without the first dimension of :func:`figure`."""
+    image, grids, crops = (_array(values)[None] for values in (image, grids, crops))
+    image, grids, crops = _checked(image, grids, crops)
+    data = {"image": packed(image[0]), "grids": grids[0], "crops": packed(crops[0])}
+    return View("rectified", title or "rectified", data)
 
 
 def _net(axes: Axes, grids: np.ndarray, size: tuple[int, ...]) -> None:

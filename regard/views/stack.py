@@ -1,7 +1,8 @@
 """The trace of a Stack RNN: what it read, what it expected, and what it did with its stacks.
 
 The table of Joulin & Mikolov 2015, table 3: a line for each symbol; for each stack the action that was taken and the
-element that is on top afterwards (−1 is empty). ``figure`` draws it with matplotlib, ``terminal`` as text.
+element that is on top afterwards (−1 is empty). ``figure`` draws it with matplotlib, ``terminal`` as text, and ``view``
+prepares it for the interactive page.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.views.alignment import INK, MUTED, _array
+from regard.views.page import Quantized, View
 from regard.views.text import shorten, visible
 
 if TYPE_CHECKING:
@@ -141,3 +143,20 @@ def figure(trace: Trace, stacks: Sequence[int] | None = None, *, title: str | No
             axes.text(edges[column] + widths[column] / 2, middle, cell, parse_math=False, **style)
     axes.plot([0, edges[-1]], [_ROW, _ROW], color="#c9ced6", linewidth=1)
     return drawing
+
+
+def view(trace: Trace, stacks: Sequence[int] | None = None, *, title: str = "") -> View:
+    """The trace for the interactive page, where it can be stepped."""
+    _, rows, chosen, _ = _table(trace, stacks)
+    if not rows:
+        raise ValueError("nothing was read, so there is no trace to show")
+    data = {
+        **{name: [str(symbol) for symbol in getattr(trace, name)] for name in ("symbols", "next", "predicted")},
+        "probability": Quantized(_array(trace.probability)),
+        "known": (_array(trace.known) > 0).tolist(),
+        "weights": Quantized(_array(trace.weights)),
+        "tops": _array(trace.tops),
+        "actions": list(trace.actions),
+        "stacks": chosen,
+    }
+    return View("stack", title or "".join(data["symbols"]), data)

@@ -1,7 +1,8 @@
 """A machine with a memory at work: what came in, what went out, and where its heads were, step by step.
 
 The picture of Graves, Wayne & Danihelka 2014, figure 6: time runs to the right, in all panels the same; the rows of the
-memory run downwards. ``figure`` draws it with matplotlib, ``terminal`` with characters.
+memory run downwards. ``figure`` draws it with matplotlib, ``terminal`` with characters, and ``view`` prepares it for
+the interactive page.
 
 Bits are (T, width) tensors or arrays of numbers from 0 to 1, weightings (T, N), a name for each.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.views.alignment import BLOCKS, INK, MUTED, PLAIN, _array, _prints
+from regard.views.page import Quantized, View
 from regard.views.text import shorten, visible
 
 if TYPE_CHECKING:
@@ -93,6 +95,14 @@ def terminal(
                 lines.append(f"{label:>{margin}} " + "".join(shades[sum(x >= s for s in _STEPS)] for x in row))
             lines.append("")
     return "\n".join(line.rstrip() for line in lines).rstrip("\n")
+
+
+def view(bits: Mapping[str, Any], weightings: Mapping[str, Any], *, title: str = "") -> View:
+    """The panels for the interactive page, where time can be stepped."""
+    panels, first, _ = _panels(bits, weightings)
+    shown = {name: {"name": name, "values": Quantized(panel.T.clip(0, 1))} for name, panel in panels.items()}
+    data = {"bits": [shown[name] for name in bits], "weightings": [shown[name] for name in weightings], "first": first}
+    return View("weightings", title or "weightings", data)
 
 
 def figure(

@@ -157,3 +157,9 @@ def test_the_trace_is_shown(counter, tmp_path):
     assert "PUSH" in text or "POP" in text
     with pytest.raises(ValueError, match="no stack 99"):
         list(counter.show(["3"], None, head=99))
+
+
+def test_pages(copier, counter, tmp_path):
+    for number, (system, kind) in enumerate(((copier, "weightings"), (counter, "stack"))):
+        *_, path = system.show([], tmp_path / f"{number}.html")
+        assert f'"kind":"{kind}"' in Path(path).read_text().replace('": "', '":"')

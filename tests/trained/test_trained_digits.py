@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 pytest.importorskip("matplotlib")
 from regard import registry
-from regard.systems import cnn, ram, ram_agent
+from regard.systems import cnn, draw, ram, ram_agent, stn
 from regard.tasks.catch import Catch
 from regard.tasks.catch import Config as CatchConfig
 from regard.tasks.digits import Config, Digits
@@ -33,7 +34,8 @@ def trained(task):
 
 def test_evaluate(trained):
     found = trained.evaluate()
-    assert found.keys() == {"nll", "error"} and 50 < found["error"] <= 100
+    assert found.keys() == {"nll", "error", "parameters", "multiplications"} and 50 < found["error"] <= 100
+    assert found["parameters"] == sum(each.numel() for each in trained.model.parameters())
     assert trained.evaluate(limit=1) != found
 
 
@@ -116,3 +118,44 @@ def test_games(tmp_path):
         list(games.show(["first"], None))
     with pytest.raises(ValueError, match="1 to 8"):
         games.predict(9)
+
+
+def embedded(path):
+    """The kinds and titles of the views of a page."""
+    found = re.search(r'<script type="application/json" id="regard-data">(.*?)</script>', path.read_text(), re.DOTALL)
+    return [(view["kind"], view["title"]) for view in json.loads(found[1])["views"]]
+
+
+@pytest.mark.parametrize(("module", "options", "kind"), [(ram, {"glimpses": 3}, "glimpses"), (stn, {}, "rectified")])
+def test_a_page_for_each_kind(task, tmp_path, module, options, kind):
+    torch.manual_seed(0)
+    name = module.__name__.rpartition(".")[2]
+    model = registry.system(name)(module.Config(**task.sizes, **options))
+    trained = Trained(model, task, registry.recipe("ram-mnist"), "a-run")
+    *_, path = trained.show(["0", "3"], tmp_path / "page.html")
+    assert path.endswith("page.html")
+    assert [view for view, _ in embedded(tmp_path / "page.html")] == [kind, kind]
+
+
+class TestImagined:
+    @pytest.fixture(scope="class")
+    def drawer(self):
+        task = Digits(Config(drawn=20, batch=4, binarize=True))
+        torch.manual_seed(0)
+        config = draw.Config(**task.sizes, steps=3, hidden=16, latent=4, read=3, write=3)
+        return Trained(draw.DRAW(config), task, registry.recipe("draw-mnist"), "a-run")
+
+    def test_pictures_that_nobody_has_shown_it(self, drawer, tmp_path):
+        *texts, _ = drawer.show([], tmp_path / "page.html", imagine=2, seed=7)
+        assert len(texts) == 2 and [kind for kind, _ in embedded(tmp_path / "page.html")] == ["canvas", "canvas"]
+        assert list(drawer.show([], None, imagine=2, seed=7)) == texts != list(drawer.show([], None, imagine=2, seed=8))
+        for ending in ("png", "gif"):
+            assert (tmp_path / f"made.{ending}").name in list(drawer.show([], tmp_path / f"made.{ending}", imagine=1))[
+                -1
+            ]
+
+    def test_what_cannot_be(self, drawer, trained):
+        with pytest.raises(ValueError, match="either pictures are shown or imagined"):
+            list(drawer.show(["3"], None, imagine=1))
+        with pytest.raises(ValueError, match="RAM, which draws nothing"):
+            list(trained.show([], None, imagine=1))

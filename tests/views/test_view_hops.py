@@ -69,9 +69,10 @@ def test_the_figure_is_written(tmp_path):
     assert text.startswith("<?xml") and (tmp_path / "a.png").stat().st_size > 4000
 
 
-def test_the_page_has_hops_as_rows():
-    view = hops.view(STORY, WEIGHTS, title="Where is John?", text="bathroom")
-    assert view.data["columns"] == STORY and view.data["readings"][0]["rows"] == ["hop 1", "hop 2", "hop 3"]
+def test_the_page_has_the_question_and_the_support():
+    view = hops.view(STORY, WEIGHTS, title="Where is John?", text="bathroom", support={2, 0})
+    assert view.kind == "hops" and view.data["story"] == STORY and view.data["support"] == [0, 2]
+    assert (view.data["question"], view.data["prediction"]) == ("Where is John?", "bathroom")
 
 
 def test_bad_input():

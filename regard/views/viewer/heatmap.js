@@ -1,28 +1,25 @@
 // The heat map: target words down, source words across. Only what is in sight is drawn, so long texts stay quick:
 // the browser scrolls an empty box of the full size, and a canvas stays in its corner and shows the part in view.
 
-import { element, iconButton } from "./dom.js";
+import { drawing, element, iconButton } from "./dom.js";
 import { percent, visible } from "./text.js";
-import { onTheme, ramp, stops } from "./theme.js";
+import { onTheme, ramp } from "./theme.js";
 
 const SMALLEST = 2; // pixels of a cell
 const LARGEST = 56;
 const LEANING = 19; // pixels of a cell above which leaning labels do not touch
 const LONGEST = 150; // pixels of a label
 
-export function heatmap({ columns, point, pin, signal }) {
+export function heatmap({ columns, names: sides, point, pin, signal }) {
   const canvas = element("canvas", { role: "img" });
   const space = element("div", { class: "space" }, canvas);
   const host = element(
     "div",
-    { class: "map", tabindex: 0, role: "group", "aria-label": "Heat map; arrow keys move from cell to cell" },
+    { class: "map", tabindex: 0, role: "group", "aria-label": "Heat map; arrow keys move from cell to cell, Ctrl and the wheel zoom" },
     space,
   );
-  const zoomed = (by) => () => {
-    zoom = by === 0 ? 1 : Math.min(Math.max(zoom * by, 0.05), 8);
-    layout();
-  };
-  const scale = element("span", { class: "scale", "aria-hidden": "true" });
+  const zoomed = (by) => () => enlarge(by, host.clientWidth / 2, host.clientHeight / 2);
+  const scale = element("canvas", { class: "scale", width: 256, height: 1, "aria-hidden": "true" });
   const most = element("span", {});
   const legend = element("div", { class: "legend" }, element("span", {}, "0"), scale, most);
   const tools = element(
@@ -42,6 +39,7 @@ export function heatmap({ columns, point, pin, signal }) {
   let measures = null;
   let colours = ramp();
   let pending = false;
+  let drag = null;
   let family = "sans-serif";
 
   new ResizeObserver(() => layout()).observe(node);
@@ -53,13 +51,51 @@ export function heatmap({ columns, point, pin, signal }) {
   host.addEventListener("scroll", soon, { signal });
   host.addEventListener("pointermove", (event) => event.pointerType !== "touch" && point(under(event)), { signal });
   host.addEventListener("pointerleave", () => point(null), { signal });
-  host.addEventListener("click", (event) => under(event) && pin(under(event)), { signal });
+  host.addEventListener("click", (event) => !drag?.moved && under(event) && pin(under(event)), { signal });
+  host.addEventListener("pointerdown", grab, { signal });
+  host.addEventListener("pointermove", pull, { signal });
+  host.addEventListener("wheel", wheel, { signal, passive: false });
   host.addEventListener("keydown", keys, { signal });
   host.addEventListener("blur", () => point(null), { signal });
   legendColours();
 
   function legendColours() {
-    scale.style.background = `linear-gradient(to right, ${stops().join(", ")})`;
+    const image = new ImageData(256, 1);
+    new Uint32Array(image.data.buffer).set(colours.packed);
+    scale.getContext("2d").putImageData(image, 0, 0);
+  }
+
+  // Larger or smaller cells round a place in view; 0 for cells that fit.
+  function enlarge(by, x, y) {
+    if (!measures) return;
+    const { left, top } = measures;
+    const [s, t] = [(host.scrollLeft + x - left) / measures.cell, (host.scrollTop + y - top) / measures.cell];
+    zoom = by === 0 ? 1 : Math.min(Math.max(zoom * by, 0.05), 8);
+    layout();
+    host.scrollLeft = s * measures.cell + measures.left - x;
+    host.scrollTop = t * measures.cell + measures.top - y;
+  }
+
+  // With Ctrl, which is also what a pinch on a touchpad sends.
+  function wheel(event) {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    const box = host.getBoundingClientRect();
+    enlarge(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+  }
+
+  // A mouse pulls the map along.
+  function grab(event) {
+    drag = event.pointerType === "mouse" && event.button === 0 ? { x: event.clientX, y: event.clientY, moved: false } : null;
+  }
+
+  function pull(event) {
+    if (!drag || !(event.buttons & 1)) return;
+    const [x, y] = [event.clientX - drag.x, event.clientY - drag.y];
+    if (!drag.moved && Math.hypot(x, y) < 5) return;
+    host.scrollLeft -= x;
+    host.scrollTop -= y;
+    drag = { x: event.clientX, y: event.clientY, moved: true };
   }
 
   function font(size, bold) {
@@ -174,6 +210,38 @@ export function heatmap({ columns, point, pin, signal }) {
     if (active?.other !== undefined) tip(x0, y0, crossed, wide, high, style);
   }
 
+  // What is in view as shapes, for a file; where cells are too many for that, pixels do.
+  canvas.drawing = () => {
+    const { cell, left, top, angle, size } = measures;
+    if (cell < 9) return null;
+    const { matrix, time } = shown;
+    const [wide, high] = [parseFloat(canvas.style.width), parseFloat(canvas.style.height)];
+    const [x0, y0] = [left - host.scrollLeft, top - host.scrollTop];
+    const inside = (x, y) => x >= left - 1 && y >= top - 1 && x + cell <= wide + 1 && y + cell <= high + 1;
+    const made = [];
+    const text = (x, y, anchor, words, more) =>
+      made.push(drawing("text", { x, y, "text-anchor": anchor, "font-family": family, "font-size": size, ...more }, words));
+    const ink = getComputedStyle(node).getPropertyValue("--muted");
+    for (let t = 0; t < matrix.rows; t++) {
+      const y = y0 + t * cell;
+      if (y >= top - 1 && y + cell <= high + 1) text(left - 8, y + cell / 2 + 0.35 * size, "end", cut(names.rows[t]), { fill: ink });
+      for (let s = 0; s < matrix.columns; s++) {
+        const x = x0 + s * cell;
+        if (!inside(x, y)) continue;
+        const level = time !== null && t > time ? 0 : Math.min(255, Math.round((255 * matrix.at(t, s)) / matrix.top));
+        made.push(drawing("rect", { x: x + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1, fill: colours.text[level] }));
+        if (cell >= 34 && level >= 13) text(x + cell / 2, y + cell / 2 + 4, "middle", `${Math.round(100 * matrix.at(t, s))}`, { fill: colours.over[level], "font-size": 11 });
+      }
+    }
+    for (let s = 0; s < matrix.columns; s++) {
+      const x = x0 + (s + 0.5) * cell;
+      if (x < left || x > wide) continue;
+      const lean = angle ? { transform: `rotate(${(-180 * angle) / Math.PI} ${x} ${top - 8})` } : {};
+      text(x, top - 8 + (angle ? 4 : -2), angle ? "start" : "middle", cut(names.columns[s]), { fill: ink, ...lean });
+    }
+    return made;
+  };
+
   // The two words and the weight of the cell in focus, beside it.
   function tip(x0, y0, { t, s }, wide, high, style) {
     const { cell, left, top } = measures;
@@ -254,6 +322,7 @@ export function heatmap({ columns, point, pin, signal }) {
     }
     context.globalAlpha = 1;
   }
+
   function crosshair(x0, y0, active, accent) {
     const { cell } = measures;
     context.strokeStyle = accent;
@@ -328,7 +397,7 @@ export function heatmap({ columns, point, pin, signal }) {
     shown = { matrix, active, time };
     if (fresh) {
       most.textContent = percent(matrix.top);
-      canvas.setAttribute("aria-label", `Weights of ${matrix.rows} target words over ${matrix.columns} source words`);
+      canvas.setAttribute("aria-label", `Weights of ${matrix.rows} ${sides.target.toLowerCase()} words over ${matrix.columns} ${sides.source.toLowerCase()} words`);
       layout();
     } else {
       soon();

@@ -4,8 +4,9 @@ import { element, icon, iconButton } from "./dom.js";
 
 const PACE = 750; // milliseconds
 
-// `change(time)` is given the step, from 0, or null for all steps at once.
-export function player({ noun, change, signal }) {
+// `change(time)` is given the step, from 0, or null for all steps at once. On `keyboard` arrows step, space plays and
+// Escape shows all steps; `stepped()` is called after a step by keys, for screen readers.
+export function player({ noun, change, signal, keyboard, stepped = () => {} }) {
   let length = 0;
   let time = null;
   let timer = null;
@@ -83,5 +84,22 @@ export function player({ noun, change, signal }) {
     show();
   }
 
-  return { node, reset, step, toggle, stop, all: () => { stop(); go(null); } };
+  function keys(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.defaultPrevented) return;
+    const control = event.target.closest?.("button, select, input, textarea, a, summary, [role=button]");
+    if (event.key === "Escape") {
+      stop();
+      go(null);
+    } else if (event.key === " " && (!control || control.type === "range" || control.type === "radio")) {
+      event.preventDefault();
+      toggle();
+    } else if (!control && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
+      event.preventDefault();
+      step(event.key === "ArrowRight" ? 1 : -1);
+      stepped();
+    }
+  }
+  keyboard.addEventListener("keydown", keys, { signal });
+
+  return { node, reset, go: (value) => { stop(); go(value); } };
 }

@@ -1,13 +1,19 @@
 // Kinds of views. A module in kinds/ registers one:
 //
-//   register("alignment", { mount(data, root, { signal, announce }) { … } });
+//   register("alignment", (data, root, { signal, announce, keyboard }) => { … });
 //
-// `mount` fills `root` once; what it starts (listeners, timers) ends with `signal`. `announce(text)` tells screen readers.
+// It fills `root` once; what it starts (listeners, timers) ends with `signal`. `announce(text)` tells screen readers,
+// and keys that work anywhere in the view are listened to on `keyboard`. A new kind is one file there, and a function
+// view() in a module of regard/views.
 
 const kinds = new Map();
 
-export function register(name, kind) {
-  kinds.set(name, kind);
+export function register(name, show) {
+  kinds.set(name, show);
+}
+
+export function known(name) {
+  return kinds.has(name);
 }
 
 export function find(name) {

@@ -1,17 +1,16 @@
 // The frame around every view: heading, light and dark, the list of views, and the one that is shown.
 
 import { element, icon, iconButton } from "./dom.js";
-import { unpack } from "./data.js";
-import { find } from "./registry.js";
+import { mount } from "./mount.js";
 import { bytes } from "./text.js";
-import { apply, dark, onTheme, toggle } from "./theme.js";
+import { dark, onTheme, recall, toggle } from "./theme.js";
 
 const VERSION = 1;
 const FILTER_FROM = 12; // views
 
 // Show the page's own data.
 export function start() {
-  apply();
+  recall();
   const root = document.getElementById("regard");
   try {
     show(root, JSON.parse(document.getElementById("regard-data").textContent));
@@ -29,9 +28,6 @@ function complain(root, error) {
 export function show(root, content) {
   if (content.version !== VERSION) throw new Error(`its data are of version ${content.version}, its viewer of ${VERSION}`);
   const { title, views } = content;
-  const live = element("div", { class: "unseen", "aria-live": "polite" });
-  const announce = (text) => { live.textContent = text; };
-
   const theme = iconButton("moon", "", toggle);
   const showTheme = () => {
     const other = dark() ? "Light colours" : "Dark colours";
@@ -52,29 +48,20 @@ export function show(root, content) {
     element("header", {}, element("h1", {}, title), theme),
     element("div", { class: views.length > 1 ? "frame listed" : "frame" }, views.length > 1 && list(links), main),
     element("footer", {}, `${about}${size ? ` ${bytes(size)}.` : ""} Weights are kept in 8 bits.`),
-    live,
   );
 
-  let current = null;
-  async function open() {
+  let leave = () => {};
+  function open() {
     const wanted = Number(location.hash.slice(1)) - 1;
     const index = views[wanted] ? wanted : 0;
-    current?.abort();
-    const mine = (current = new AbortController());
+    leave();
     links.forEach((item, other) => {
       if (other === index) item.firstChild.setAttribute("aria-current", "page");
       else item.firstChild.removeAttribute("aria-current");
     });
-    try {
-      const data = await unpack(views[index].data);
-      if (mine.signal.aborted) return;
-      const place = element("div", { class: `view ${views[index].kind}` });
-      main.replaceChildren(views.length > 1 ? element("h2", {}, element("bdi", {}, views[index].title)) : "", place);
-      find(views[index].kind).mount(data, place, { signal: mine.signal, announce });
-      root.dataset.ready = index + 1;
-    } catch (error) {
-      complain(main, error);
-    }
+    const place = element("div");
+    main.replaceChildren(views.length > 1 ? element("h2", {}, element("bdi", {}, views[index].title)) : "", place);
+    leave = mount(place, views[index], { keyboard: document, shown: () => { root.dataset.ready = index + 1; } });
   }
   addEventListener("hashchange", open);
   open();

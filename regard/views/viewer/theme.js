@@ -1,26 +1,30 @@
-// Light and dark, as the system says or the reader chose, and the colours of weights.
+// Light and dark, as the document's root says by data-theme, else the system, and the colours of weights.
 
 const system = matchMedia("(prefers-color-scheme: dark)");
+const root = document.documentElement;
 const listeners = new Set();
-let chosen = null;
-try {
-  chosen = localStorage.getItem("regard-theme");
-} catch {
-  // A sandboxed frame has no storage; the choice then lasts as long as the page.
-}
 
 export function dark() {
-  return chosen ? chosen === "dark" : system.matches;
+  return root.dataset.theme ? root.dataset.theme === "dark" : system.matches;
 }
 
 export function toggle() {
-  chosen = dark() ? "light" : "dark";
+  root.dataset.theme = dark() ? "light" : "dark";
   try {
-    localStorage.setItem("regard-theme", chosen);
+    localStorage.setItem("regard-theme", root.dataset.theme);
+  } catch {
+    // A sandboxed frame has no storage; the choice then lasts as long as the page.
+  }
+}
+
+// What the reader chose the last time.
+export function recall() {
+  try {
+    const chosen = localStorage.getItem("regard-theme");
+    if (chosen) root.dataset.theme = chosen;
   } catch {
     // as above
   }
-  apply();
 }
 
 export function onTheme(listener, signal) {
@@ -28,24 +32,19 @@ export function onTheme(listener, signal) {
   signal?.addEventListener("abort", () => listeners.delete(listener));
 }
 
-export function apply() {
-  document.documentElement.dataset.theme = dark() ? "dark" : "light";
+function changed() {
   for (const listener of listeners) listener();
 }
-
-system.addEventListener("change", apply);
+system.addEventListener("change", changed);
+new MutationObserver(changed).observe(root, { attributeFilter: ["data-theme"] });
 
 // One hue from the background to full strength; the lightness is monotone, so it reads without colour too.
 const LIGHT = ["#f2f5f9", "#c5dbf0", "#7cb0db", "#2a78ba", "#083d7a"];
 const DARK = ["#1c222b", "#1d4365", "#2a76ad", "#72b8ea", "#e6f4ff"];
 
-export function stops() {
-  return dark() ? DARK : LIGHT;
-}
-
 // 256 colours, as packed RGBA for ImageData (`packed`) and as text (`text`), and what is legible on each (`over`).
 export function ramp() {
-  const found = stops().map((text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16)));
+  const found = (dark() ? DARK : LIGHT).map((text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16)));
   const packed = new Uint32Array(256);
   const text = [];
   const light = [];
@@ -54,11 +53,11 @@ export function ramp() {
     const low = Math.min(Math.floor(place), found.length - 2);
     const [r, g, b] = found[low].map((from, k) => Math.round(from + (found[low + 1][k] - from) * (place - low)));
     packed[i] = (255 << 24) | (b << 16) | (g << 8) | r;
-    text.push(`rgb(${r} ${g} ${b})`);
+    text.push(`rgb(${r}, ${g}, ${b})`);
     light.push(luminance(r, g, b));
   }
-  const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  const over = light.map((own) => text[contrast(own, light[0]) > contrast(own, light[255]) ? 0 : 255]);
+  // Of white and black the better one always has a contrast of 4.5 or more.
+  const over = light.map((own) => (1.05 / (own + 0.05) > (own + 0.05) / 0.05 ? "#ffffff" : "#000000"));
   return { packed, text, over };
 }
 

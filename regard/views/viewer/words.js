@@ -6,18 +6,18 @@ import { direction, percent, visible } from "./text.js";
 const MOST_LINES = 400;
 
 // `point(place)` is told what the pointer or the keyboard is on, {side, index} or null; `pin(place)` what was clicked.
-export function words({ columns, point, pin, signal }) {
+export function words({ columns, names, point, pin, signal }) {
   const lines = drawing("svg", { class: "lines", "aria-hidden": "true" });
   const sides = {
-    source: row("source", "Source words"),
-    target: row("target", "Target words"),
+    source: row("source", `${names.source} words`),
+    target: row("target", `${names.target} words`),
   };
   const node = element(
     "div",
     { class: "words" },
     lines,
-    element("div", { class: "side" }, element("h3", {}, "Source"), sides.source.list),
-    element("div", { class: "side" }, sides.target.list, element("h3", {}, "Target")),
+    element("div", { class: "side" }, element("h3", {}, names.source), sides.source.list),
+    element("div", { class: "side" }, sides.target.list, element("h3", {}, names.target)),
   );
   sides.source.set(columns);
   let shown = null; // what paint was last given

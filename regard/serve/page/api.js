@@ -1,0 +1,44 @@
+// What the server is asked. Its errors are problems (RFC 9457): {title, detail, status}.
+
+export class Problem extends Error {
+  constructor({ title = "Something went wrong", detail = "", status = 0 }) {
+    super(detail);
+    Object.assign(this, { title, status });
+  }
+}
+
+async function ask(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem({ title: "The server does not answer", detail: "Was regard explore stopped? Start it again, and ask once more." });
+  }
+  const body = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Problem({ status: response.status, ...body });
+  return body;
+}
+
+const kept = new Map();
+
+// Of things that do not change while the server runs.
+function once(path) {
+  if (!kept.has(path)) {
+    const answer = ask(path);
+    answer.catch(() => kept.delete(path));
+    kept.set(path, answer);
+  }
+  return kept.get(path);
+}
+
+function post(path, body, signal) {
+  const headers = { "content-type": "application/json" };
+  return ask(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+}
+
+export const models = () => once("api/models");
+export const description = () => once("openapi.json");
+export const principle = () => once("api/principle");
+export const answer = (name, question, signal) => post(`api/models/${encodeURIComponent(name)}/answer`, question, signal);
+export const weigh = (question, signal) => post("api/weigh", question, signal);

@@ -1,0 +1,109 @@
+// One field of a question, made from its JSON schema. `widget` in a schema asks for more than its type says. A field is
+// {node, read, set}. `change(pause)` tells that a person changed it; where a pause (milliseconds) is given, the question
+// may be asked after it without a further word.
+
+import { element } from "../viewer/dom.js";
+import { pad } from "./pad.js";
+
+let numbered = 0;
+
+const WIDGETS = { lines, pad: strokes, number, hidden };
+
+export function field(name, schema, { change, signal }) {
+  const types = { string: line, integer: number, number, boolean: check };
+  const made = WIDGETS[schema.widget] ?? (schema.enum ? choice : types[schema.type]) ?? json;
+  return made({ name, label: schema.title ?? name, ...schema, id: `field-${name}-${(numbered += 1)}`, change, signal });
+}
+
+function labelled({ id, label, description, name }, control, ...more) {
+  if (description) control.setAttribute("aria-describedby", `${id}-about`);
+  return element(
+    "div",
+    { class: "field", "data-field": name },
+    element("label", { for: id }, label),
+    control,
+    ...more,
+    description && element("p", { class: "about", id: `${id}-about` }, description),
+  );
+}
+
+function line(options) {
+  const { id, name, maxLength, pattern, change } = options;
+  if (maxLength > 200) return lines(options);
+  const input = element("input", { id, name, type: "text", maxlength: maxLength, pattern, autocomplete: "off", spellcheck: "false", on: { input: () => change() } });
+  return { node: labelled(options, input), read: () => input.value, set: (value) => { input.value = value ?? ""; } };
+}
+
+function lines(options) {
+  const { id, name, maxLength, rows = 2, change } = options;
+  const input = element("textarea", { id, name, rows, maxlength: maxLength, spellcheck: "false", on: { input: () => change() } });
+  return { node: labelled(options, input), read: () => input.value, set: (value) => { input.value = value ?? ""; } };
+}
+
+// A slider where both ends are known, and the number to type beside it.
+function number(options) {
+  const { id, name, type, minimum, maximum, optional = false, change } = options;
+  const bounds = { min: minimum, max: maximum, step: type === "integer" ? 1 : "any" };
+  const input = element("input", { id, name, type: "number", required: !optional, placeholder: optional && "as trained", ...bounds, on: { input: () => { follow(); change(400); } } });
+  const slider = element("input", {
+    type: "range",
+    tabindex: -1,
+    "aria-hidden": "true",
+    ...bounds,
+    on: { input: () => { input.value = slider.value; change(200); } },
+  });
+  const follow = () => { slider.value = input.value; };
+  const both = !optional && maximum - minimum <= 1000;
+  return {
+    node: labelled(options, input, both && slider),
+    read: () => (input.value === "" ? null : Number(input.value)),
+    set: (value) => { input.value = value ?? (optional ? "" : (minimum ?? 0)); follow(); },
+  };
+}
+
+function check(options) {
+  const { id, name, label, description, change } = options;
+  const input = element("input", { id, name, type: "checkbox", on: { change: () => change(0) } });
+  const node = element("div", { class: "field check", "data-field": name }, input, element("label", { for: id, title: description }, label));
+  return { node, read: () => input.checked, set: (value) => { input.checked = Boolean(value); } };
+}
+
+function choice(options) {
+  const { id, name, optional, change } = options;
+  const values = optional ? [null, ...options.enum] : options.enum;
+  const select = element("select", { id, name, on: { change: () => change(0) } }, ...values.map((value) => element("option", {}, value === null ? "any" : String(value))));
+  return {
+    node: labelled(options, select),
+    read: () => values[select.selectedIndex],
+    set: (value) => { select.selectedIndex = Math.max(0, values.indexOf(value ?? null)); },
+  };
+}
+
+function strokes(options) {
+  const drawn = pad(options);
+  return { ...drawn, node: labelled(options, drawn.node) };
+}
+
+// What a person does not choose but a link may say.
+function hidden({ name, default: start }) {
+  let held = start;
+  return { node: element("input", { type: "hidden", name }), read: () => held, set: (value) => { held = value ?? start; } };
+}
+
+// The last resort: whatever it is, as JSON.
+function json(options) {
+  const { id, name, change } = options;
+  const input = element("textarea", { id, name, rows: 3, spellcheck: "false", on: { input: () => { input.setCustomValidity(""); change(); } } });
+  return {
+    node: labelled(options, input),
+    read: () => {
+      try {
+        return input.value.trim() === "" ? null : JSON.parse(input.value);
+      } catch {
+        input.setCustomValidity("This is not JSON.");
+        return null;
+      }
+    },
+    set: (value) => { input.value = value === undefined || value === null ? "" : JSON.stringify(value); },
+  };
+}

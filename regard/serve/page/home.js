@@ -1,0 +1,62 @@
+// Every model that is at hand, by the families of the lectures.
+
+import { element } from "../viewer/dom.js";
+import * as api from "./api.js";
+import { banner, glyph } from "./glyphs.js";
+import { write } from "./link.js";
+
+const FAMILIES = {
+  "Translation and language": ["text", "documents"],
+  Vision: ["digits", "games", "captions", "images", "video"],
+  "Speech and strokes": ["speech", "strokes"],
+  "Memory and questions": ["stories", "tapes", "counting", "reading"],
+  Graphs: ["graph"],
+};
+
+export async function home(root) {
+  const models = await api.models();
+  const named = Object.values(FAMILIES).flat();
+  const groups = Object.entries(FAMILIES).map(([family, kinds]) => [family, models.filter((each) => kinds.includes(each.kind))]);
+  groups.push(["More", models.filter((each) => !named.includes(each.kind))]);
+  root.append(
+    element(
+      "header",
+      { class: "hero" },
+      banner(),
+      element("h1", {}, "Look at attention"),
+      element("p", { class: "lead" }, "Every attention mechanism is the same three steps: score, normalize, sum. Only the definition of query, key, value, score and normalizer differs. Ask a model something, and see where it looked."),
+      element(
+        "p",
+        { class: "row" },
+        element("a", { class: "strong", href: "#/playground" }, "Move the weather stations"),
+        element("a", { class: "plain", href: "#/principle" }, "One table of all systems"),
+      ),
+    ),
+    ...groups.filter(([, found]) => found.length).map(([family, found]) => group(family, found)),
+    models.length ? "" : element("p", { class: "note" }, "No model is at hand. Train one, for instance with “regard train graph”, and start regard explore again."),
+  );
+}
+
+function group(family, models) {
+  return element(
+    "section",
+    { class: "family" },
+    element("h2", {}, family),
+    element("ul", { class: "cards" }, ...models.map(card)),
+  );
+}
+
+function card(about) {
+  return element(
+    "li",
+    {},
+    element(
+      "a",
+      { class: "card", href: write(about.name, {}) },
+      glyph(about),
+      element("span", { class: "title" }, about.title),
+      element("span", { class: "text" }, about.sentence),
+      element("span", { class: "paper" }, [about.name, about.paper].filter(Boolean).join(" · ")),
+    ),
+  );
+}

@@ -1,0 +1,154 @@
+// One model: its question as a form, and its answer with pictures; on demand another model's answer beside it.
+
+import { element } from "../viewer/dom.js";
+import { mount } from "../viewer/mount.js";
+import * as api from "./api.js";
+import { complaint } from "./complaint.js";
+import { form } from "./form.js";
+import { write } from "./link.js";
+import { question } from "./schema.js";
+
+export async function model(root, { name, values, signal }) {
+  const all = await api.models();
+  const about = all.find((each) => each.name === name);
+  if (!about) {
+    const known = all.map((each) => each.name).join(", ") || "none";
+    throw new api.Problem({ title: `No model here is called “${name}”`, detail: `there are ${known}.` });
+  }
+  const schema = await question(about);
+  const others = await alike(all, about, schema);
+  const usual = about.kind === "text" ? others[0] : undefined;
+  let beside = "beside" in values ? others.find((each) => each.name === values.beside) : usual;
+
+  const columns = element("div", { class: "columns" });
+  let shown = [];
+  root.classList.toggle("drawn", Object.values(schema.properties).some((each) => each.widget === "pad"));
+  const asked = form({ schema, examples: about.examples, submit: ask, signal });
+  const link = element("button", { type: "button", class: "plain", on: { click: copy } }, "Copy link");
+  asked.button.append(link, others.length ? compare() : "");
+  root.append(
+    element(
+      "header",
+      { class: "head" },
+      element("h1", {}, about.title),
+      element("p", { class: "lead" }, about.sentence),
+      element("p", { class: "about" }, [about.paper, about.data && `data: ${about.data}`].filter(Boolean).join(" · ")),
+    ),
+    asked.node,
+    columns,
+  );
+  signal.addEventListener("abort", () => shown.forEach((each) => each.close()));
+  arrange();
+  asked.open(values);
+  for (const each of shown) each.ask(asked.read());
+
+  function arrange() {
+    shown.forEach((each) => each.close());
+    shown = [about, beside].filter(Boolean).map((each) => answers(each, beside, follow));
+    columns.replaceChildren(...shown.map((each) => each.node));
+    columns.classList.toggle("pair", shown.length > 1);
+  }
+
+  function ask(question) {
+    history.replaceState(null, "", address(question));
+    for (const each of shown) each.ask(question);
+  }
+
+  function address(question) {
+    return write(name, { ...question, ...(beside !== usual && { beside: beside?.name ?? "none" }) });
+  }
+
+  function follow(question) {
+    asked.set({ ...asked.read(), ...question });
+    asked.ask();
+  }
+
+  function compare() {
+    const names = ["nothing", ...others.map((each) => each.name)];
+    const select = element("select", {}, ...names.map((each) => element("option", { selected: each === beside?.name }, each)));
+    select.addEventListener("change", () => {
+      beside = others[select.selectedIndex - 1];
+      arrange();
+      asked.ask();
+    });
+    return element("label", { class: "choice" }, element("span", {}, "Beside it"), select);
+  }
+
+  async function copy() {
+    history.replaceState(null, "", address(asked.read()));
+    try {
+      await navigator.clipboard.writeText(location.href);
+      link.textContent = "Copied";
+    } catch {
+      link.textContent = "See the address bar"; // a page that is not on this machine may have no clipboard
+    }
+    setTimeout(() => { link.textContent = "Copy link"; }, 1600);
+  }
+}
+
+// The other models that take the same questions about the same data.
+async function alike(all, about, schema) {
+  const near = all.filter((each) => each.kind === about.kind && each.data === about.data && each.name !== about.name);
+  const schemas = await Promise.all(near.map(question));
+  const fields = ({ properties }) => Object.keys(properties).join();
+  return near.filter((_, index) => fields(schemas[index]) === fields(schema));
+}
+
+// A column: what one model answers. The answer before stays, paler, until the next one stands.
+function answers(about, several, follow) {
+  let pending = null;
+  let pictures = [];
+  const body = element("div", { class: "body" }, element("p", { class: "waiting" }, "Thinking …"));
+  const node = element(
+    "section",
+    { class: "answer", "aria-label": several ? `Answer of ${about.name}` : "Answer", "aria-live": "polite", "data-model": about.name },
+    several && element("h2", {}, element("a", { href: write(about.name, {}) }, about.name), element("span", {}, about.system)),
+    body,
+  );
+
+  async function ask(question) {
+    pending?.abort();
+    const mine = (pending = new AbortController());
+    node.setAttribute("aria-busy", "true");
+    try {
+      const found = await api.answer(about.name, question, mine.signal);
+      if (mine.signal.aborted) return;
+      show(found);
+    } catch (error) {
+      if (mine.signal.aborted) return;
+      clear();
+      body.replaceChildren(complaint(error));
+    }
+    node.setAttribute("aria-busy", "false");
+    node.dataset.answers = Number(node.dataset.answers ?? 0) + 1;
+  }
+
+  function show(found) {
+    clear();
+    const places = found.pictures.map((picture) => {
+      const place = element("div", {});
+      const heading = found.pictures.length > 1 && picture.title && element("h3", {}, element("bdi", {}, picture.title));
+      return [element("div", { class: "shown" }, heading, place), place, picture];
+    });
+    body.replaceChildren(...told(found, follow), ...places.map(([frame]) => frame));
+    pictures = places.map(([, place, picture]) => mount(place, picture));
+  }
+
+  function clear() {
+    for (const destroy of pictures) destroy?.();
+    pictures = [];
+  }
+
+  return { node, ask, close: () => { pending?.abort(); clear(); } };
+}
+
+function told(found, follow) {
+  const next = (found.next ?? []).map(({ label, question }) =>
+    element("button", { type: "button", class: "chip", on: { click: () => follow(question) } }, element("bdi", {}, label)),
+  );
+  return [
+    found.text && element("p", { class: "said" }, element("bdi", {}, found.text)),
+    found.notes?.length && element("p", { class: "note" }, element("bdi", {}, found.notes.join(" "))),
+    next.length && element("div", { class: "examples", role: "group", "aria-label": "Where to go from here" }, ...next),
+  ].filter(Boolean);
+}

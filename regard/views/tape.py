@@ -1,0 +1,77 @@
+"""What :func:`regard.record` saw, as views: ``views(tape)`` for a page, ``html(tape)`` for a notebook.
+
+    page.write("attention.html", tape.views(recorded))
+
+Attentions of one shape whose names differ only in numbers, ``decoder.layers.0.cross`` and ``decoder.layers.1.cross``,
+become the layers of one view; an attention along edges becomes a graph. Tokens are those of :meth:`regard.Tape.label`.
+"""
+
+from __future__ import annotations
+
+import html as markup
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.views import alignment, graph, heads
+from regard.views.alignment import Reading, _array
+from regard.views.page import View, frame
+
+if TYPE_CHECKING:
+    from regard.tape import Entry, Tape
+
+MOST = 1 << 22
+"""Weights that a notebook shows; a tape with more shows its table."""
+
+
+def views(tape: Tape, *, batch: int = 0) -> list[View]:
+    """A view for each group of attentions, in the order in which they ran.
+
+    Args:
+        tape: of :func:`regard.record`.
+        batch: which member of the batch.
+
+    Of an attention whose calls cannot be joined, the last call is shown.
+    """
+    made: list[View] = []
+    groups: dict[tuple[object, ...], list[tuple[Entry, np.ndarray]]] = {}
+    for name in tape:
+        entry = tape[name]
+        look = entry.calls[-1]
+        if look.edges is not None:
+            weights, index = look.weights.cpu(), look.edges.cpu()
+            if index.shape[1] and weights.ndim == 2:
+                most = int(np.bincount(index[1].numpy()).argmax())
+                made.append(graph.view(weights, index, most, title=name))
+            continue
+        try:
+            array = _array(entry.weights)
+        except ValueError:  # calls that cannot be joined
+            array = _array(look.weights)
+        if array.ndim < 2 or 0 in array.shape:
+            continue
+        if array.ndim > 2:
+            array = array.reshape(-1, *array.shape[-3:])[0] if array.ndim > 4 else array[min(batch, len(array) - 1)]
+        key = (re.sub(r"\d+", "*", name), array.shape, tuple(entry.rows or ()), tuple(entry.columns or ()))
+        groups.setdefault(key, []).append((entry, array if array.ndim == 3 else array[None]))
+    for (pattern, *_), members in groups.items():
+        entries, arrays = zip(*members)
+        stacked, rows, columns = np.stack(arrays), entries[0].rows, entries[0].columns
+        names = [entry.name for entry in entries] if len(entries) > 1 else None
+        title = str(pattern) if names else entries[0].name
+        if stacked.shape[-1] == stacked.shape[-2]:
+            made.append(heads.view(stacked, rows, columns, layers=names, title=title))
+        else:
+            made.append(alignment.beam([Reading(rows, stacked)], columns, layers=names, title=title))
+    return made
+
+
+def html(tape: Tape) -> str:
+    """For a notebook: the interactive viewer in a frame or, if there is nothing to show or too much, the table."""
+    size = sum(look.weights.numel() for name in tape for look in tape[name].calls)
+    shown = views(tape) if 0 < size <= MOST else []
+    if not shown:
+        note = f"\n{size:,} weights are too many to show at once: record(model, names=…)" if size else ""
+        return f"<pre>{markup.escape(repr(tape) + note)}</pre>"
+    return frame(shown, "Attention")

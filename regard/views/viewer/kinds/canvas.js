@@ -1,0 +1,68 @@
+// DRAW at work: the canvas after each step, the box that was written, and the box that was read in the image; or, where
+// it classifies, the glimpses that it read.
+//
+// data: { canvas (T, C, height, width) | null, image (C, height, width) | null, patch (T, C, n, n) | null, read, write
+//         (T, 4) | null: x, y of the centre in pixels from 0, side, σ }
+
+import { drawing, element } from "../dom.js";
+import { picture, stage } from "../pixels.js";
+import { player } from "../player.js";
+import { register } from "../registry.js";
+
+register("canvas", (data, root, { signal, announce, keyboard }) => {
+  const { canvas, image, patch, read, write } = data;
+  const made = canvas ?? patch;
+  const [height, width] = (canvas ?? image).shape.slice(-2);
+  const steps = made.shape[0];
+  let time = null;
+
+  const clock = player({
+    noun: "step",
+    signal,
+    keyboard,
+    change: (value) => { time = value; paint(); },
+    stepped: () => announce(`step ${time + 1} of ${steps}`),
+  });
+  const field = element("section", { class: "panel pair", "aria-label": canvas ? "The canvas" : "The image and the glimpse" });
+  const buttons = Array.from({ length: steps }, (_, t) => {
+    const shown = stage(1, 1, picture(made, t), "");
+    shown.classList.replace("stage", "seen");
+    shown.setAttribute("aria-hidden", "true");
+    return element("button", { type: "button", class: "thumb", "aria-label": `Step ${t + 1}`, on: { click: () => clock.go(t) } }, shown, `${t + 1}`);
+  });
+  root.append(
+    element("div", { class: "bar" }, clock.node),
+    field,
+    element("section", { class: "panel", "aria-label": "All steps" }, element("div", { class: "strip", role: "group", "aria-label": "Steps" }, ...buttons)),
+  );
+  clock.reset(steps);
+  paint();
+
+  function box(boxes, t, kind) {
+    if (!boxes || time === null) return []; // at the end there is nothing left to do
+    const [x, y, side, sigma] = boxes.values.subarray(4 * t, 4 * t + 4);
+    const corner = { x: x + 0.5 - side / 2, y: y + 0.5 - side / 2, width: side, height: side };
+    return [drawing("rect", { ...corner, class: `box ${kind}`, "stroke-width": Math.min(Math.max(1.5 * sigma, 1.5), 8) })];
+  }
+
+  function paint() {
+    const now = time ?? steps - 1;
+    const shown = [];
+    if (image) shown.push(captioned(stage(width, height, picture(image), "The image", ...box(read, now, "read")), read ? "the image, and where it is read" : "the image"));
+    if (canvas) {
+      const drawn = stage(width, height, picture(canvas, now), `The canvas after step ${now + 1}`, ...box(write, now, "write"));
+      shown.push(captioned(drawn, `the canvas after step ${now + 1} of ${steps}`));
+    } else {
+      shown.push(captioned(stage(1, 1, picture(patch, now), `Glimpse ${now + 1}`), `what is read in step ${now + 1} of ${steps}`));
+    }
+    field.replaceChildren(...shown);
+    buttons.forEach((button, t) => {
+      button.setAttribute("aria-pressed", time === t);
+      button.classList.toggle("future", t > now);
+    });
+  }
+
+  function captioned(node, text) {
+    return element("figure", {}, node, element("figcaption", {}, text));
+  }
+});

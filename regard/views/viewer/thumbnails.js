@@ -1,0 +1,105 @@
+// All layers and heads at a glance: a small heat map of each, and over how many words its looks are spread.
+
+import { element } from "./dom.js";
+import { onTheme, ramp } from "./theme.js";
+
+const SIDE = 72; // pixels at most
+const FINEST = 144; // cells drawn each way; of more, the strongest of neighbours
+
+// `choose(layer, head)` is given what was clicked.
+export function thumbnails({ layerNames, choose, signal }) {
+  const node = element("div", { class: "thumbnails" });
+  let shown = null;
+  let buttons = [];
+  onTheme(() => draw(), signal);
+
+  function paint(weights, layer, head) {
+    if (shown !== weights) {
+      shown = weights;
+      build();
+    }
+    for (const { button, at } of buttons) {
+      button.setAttribute("aria-pressed", (layer === null || at.layer === layer) && (head === null || at.head === head));
+    }
+  }
+
+  function build() {
+    const { shape } = shown;
+    const heads = shape.at(-3);
+    const layers = shape.length > 3 ? shape.at(-4) : 1;
+    const lines = [];
+    buttons = [];
+    for (let layer = 0; layer < layers; layer++) {
+      const cells = [];
+      for (let head = 0; head < heads; head++) {
+        const canvas = element("canvas", { "aria-hidden": "true" });
+        const spread = element("span", { class: "spread" });
+        const button = element("button", { type: "button", class: "thumb", on: { click: () => choose(layer, head) } }, canvas, spread);
+        buttons.push({ button, canvas, spread, at: { layer, head } });
+        cells.push(button);
+      }
+      const name = layers > 1 && element("span", { class: "layer" }, element("bdi", {}, layerNames[layer]));
+      lines.push(element("div", { class: "line" }, name, ...cells));
+    }
+    node.replaceChildren(
+      ...lines,
+      element("p", { class: "note" }, "Under each head: over how many words a look is spread, as if evenly (the exponential of its mean entropy)."),
+    );
+    draw();
+  }
+
+  function draw() {
+    if (!shown) return;
+    const colours = ramp();
+    const [rows, columns] = shown.shape.slice(-2);
+    const heads = shown.shape.at(-3);
+    const steps = [Math.max(1, Math.ceil(rows / FINEST)), Math.max(1, Math.ceil(columns / FINEST))];
+    const [high, wide] = [Math.ceil(rows / steps[0]), Math.ceil(columns / steps[1])];
+    for (const { button, canvas, spread, at } of buttons) {
+      const values = shown.values.subarray((at.layer * heads + at.head) * rows * columns).subarray(0, rows * columns);
+      let most = 0;
+      for (let i = 0; i < values.length; i++) most = Math.max(most, values[i]);
+      const factor = 255 / (most * shown.scale > 0.5 ? 1 / shown.scale : Math.max(most, 1));
+      const cells = new Uint8Array(wide * high);
+      for (let t = 0; t < rows; t++) {
+        for (let s = 0; s < columns; s++) {
+          const cell = Math.floor(t / steps[0]) * wide + Math.floor(s / steps[1]);
+          cells[cell] = Math.max(cells[cell], Math.min(255, Math.round(values[t * columns + s] * factor)));
+        }
+      }
+      canvas.width = wide;
+      canvas.height = high;
+      const scale = SIDE / Math.max(wide, high);
+      canvas.style.width = `${Math.max(8, wide * scale)}px`;
+      canvas.style.height = `${Math.max(8, high * scale)}px`;
+      const context = canvas.getContext("2d");
+      const image = context.createImageData(wide, high);
+      const packed = new Uint32Array(image.data.buffer);
+      cells.forEach((level, i) => { packed[i] = colours.packed[level]; });
+      context.putImageData(image, 0, 0);
+      const words = Math.exp(entropy(values, rows, columns));
+      spread.textContent = words.toFixed(1);
+      button.setAttribute("aria-label", `Layer ${at.layer + 1}, head ${at.head + 1}: looks are spread over ${words.toFixed(1)} words`);
+    }
+  }
+
+  return { node, paint };
+}
+
+// The mean entropy of the rows that look at anything, in nats.
+export function entropy(values, rows, columns) {
+  let [total, count] = [0, 0];
+  for (let t = 0; t < rows; t++) {
+    let [sum, logs] = [0, 0];
+    for (let s = 0; s < columns; s++) {
+      const value = values[t * columns + s];
+      sum += value;
+      if (value > 0) logs += value * Math.log(value);
+    }
+    if (sum > 0) {
+      total += Math.log(sum) - logs / sum;
+      count += 1;
+    }
+  }
+  return count ? total / count : 0;
+}

@@ -1,0 +1,506 @@
+"""The explorer in a real browser, against a real server. Skipped, with the reason, where there is no Chromium."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+import uvicorn
+from explorer_models import RECIPES, small
+from playwright import sync_api
+
+import regard
+from regard import registry
+from regard.serve.app import create
+from regard.tasks._canvases import STROKES
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium: install Debian's chromium, or name one in CHROMIUM")
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TEXT = ["translate-en-es", "translate-en-es-rnn"]
+SHOTS = Path(__file__).parents[2] / "build" / "explorer"
+"""Screenshots for whoever wants to see what was tested; git does not."""
+
+
+@pytest.fixture(scope="module")
+def address():
+    """A real server on this machine, with a model of every kind."""
+    app = create([*TEXT, *map(small, RECIPES)], explorer=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Opens a page of the explorer; afterwards no request must have left the machine, and nothing gone wrong."""
+    contexts, requests, troubles = [], [], []
+
+    def visit(link="", size=(1280, 900), dark=False, refused=False):
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if dark else "light",
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        contexts.append(context)
+        opened = context.new_page()
+        opened.set_default_timeout(20_000)
+        opened.on("request", lambda request: requests.append(request.url))
+        opened.on("pageerror", lambda error: troubles.append(str(error)))
+        if not refused:  # a browser logs every answer that is an error
+            opened.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+        opened.goto(f"{address}/{link}")
+        opened.wait_for_selector("#main[data-page]")
+        return opened
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert not troubles
+    assert all(url.startswith((address, "data:", "blob:")) for url in requests), requests
+
+
+def answered(opened, model=None, count=1):
+    """Waits until a model has answered so many times, and its picture stands."""
+    column = opened.locator(f'.answer[data-model="{model}"]' if model else ".answer").first
+    opened.wait_for_function(
+        "([node, count]) => Number(node.dataset.answers ?? 0) >= count && node.getAttribute('aria-busy') === 'false'",
+        arg=[column.element_handle(), count],
+    )
+    return column
+
+
+def keep(opened, name):
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    opened.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+
+
+def said(column):
+    return column.locator(".said").inner_text()
+
+
+class TestHome:
+    def test_every_model_has_a_card_in_its_family(self, visit):
+        opened = visit()
+        shown = opened.locator(".family").evaluate_all(
+            "all => all.map(each => [each.querySelector('h2').textContent, "
+            "[...each.querySelectorAll('a')].map(card => card.getAttribute('href'))])"
+        )
+        families = {family: {link.removeprefix("#/") for link in links} for family, links in shown}
+        assert families == {
+            "Translation and language": set(TEXT),
+            "Vision": {"ram-mnist", "stn-cluttered", "draw-mnist", "ram-catch"},
+            "Memory and questions": {"memn2n-babi", "ntm-copy", "stack-anbn"},
+            "Graphs": {"gat-sbm"},
+        }
+        keep(opened, "home")
+
+    def test_a_card_opens_its_model_and_back_comes_back(self, visit):
+        opened = visit()
+        opened.get_by_role("link", name="Walk through a graph").click()
+        answered(opened, "gat-sbm")
+        assert opened.title() == "Walk through a graph · regard"
+        opened.go_back()
+        opened.wait_for_selector(".hero")
+
+    def test_the_page_is_small(self, visit, address):
+        opened = visit()
+        visit_sizes = opened.evaluate(
+            "performance.getEntriesByType('resource').concat(performance.getEntriesByType('navigation'))"
+            ".map(entry => entry.encodedBodySize)"
+        )
+        assert 20_000 < sum(visit_sizes) < 300_000
+
+    @pytest.mark.slow
+    def test_the_first_paint_comes_within_a_second(self, visit):
+        """On a machine with nothing else to do."""
+        opened = visit()
+        (paint,) = opened.evaluate(
+            "performance.getEntriesByName('first-contentful-paint').map(entry => entry.startTime)"
+        )
+        assert paint < 1000
+
+    @pytest.mark.parametrize("link", ["", "#/translate-en-es", "#/playground"])
+    def test_nothing_jumps(self, visit, link):
+        opened = visit(link)
+        if "translate" in link:
+            answered(opened)
+        opened.wait_for_timeout(300)
+        shift = opened.evaluate(
+            """() => new Promise(done => {
+                let sum = 0;
+                new PerformanceObserver(list => list.getEntries().forEach(entry => {
+                    if (!entry.hadRecentInput) sum += entry.value;
+                })).observe({type: 'layout-shift', buffered: true});
+                setTimeout(() => done(sum), 50);
+            })"""
+        )
+        assert shift < 0.1
+
+
+class TestTranslation:
+    def test_both_models_translate_what_is_typed(self, visit):
+        opened = visit("#/translate-en-es")
+        for name in TEXT:
+            answered(opened, name)
+        field = opened.get_by_label("A sentence")
+        field.fill("The house is red.")
+        field.press("Enter")
+        first, second = (answered(opened, name, 2) for name in TEXT)
+        assert "casa" in said(first) and "casa" in said(second)
+        assert opened.url.endswith("#/translate-en-es?text=The+house+is+red.&nbest=1&pictures=true")
+        keep(opened, "translate")
+        words = second.locator(".row.target .word")
+        words.nth(1).hover()
+        assert second.locator(".looks .bars li").count() >= 1
+        assert words.nth(1).inner_text() in second.locator(".looks h3").inner_text()
+
+    def test_a_link_opens_the_question_and_the_answer(self, visit):
+        opened = visit("#/translate-en-es?text=I+am+tired.&beside=none")
+        column = answered(opened)
+        assert opened.get_by_label("A sentence").input_value() == "I am tired."
+        assert "cansad" in said(column)
+        assert opened.locator(".answer").count() == 1
+        opened.get_by_role("button", name="Copy link").click()
+        opened.get_by_role("button", name="Copied").wait_for()
+        assert opened.evaluate("navigator.clipboard.readText()") == opened.url
+        assert "text=I+am+tired." in opened.url and "beside=none" in opened.url
+
+    def test_an_example_is_a_click(self, visit):
+        opened = visit("#/translate-en-es?beside=none")
+        answered(opened)
+        opened.get_by_role("button", name="The red house is near the river.").click()
+        assert "casa roja" in said(answered(opened, count=2))
+
+    def test_a_picture_is_saved(self, visit):
+        opened = visit("#/translate-en-es?text=Hello.&beside=none")
+        answered(opened)
+        with opened.expect_download() as found:
+            opened.get_by_role("button", name="Save as JSON").click()
+        written = json.loads(Path(found.value.path()).read_text())
+        assert written["kind"] == "alignment" and written["title"] == "Hello."
+
+    @pytest.mark.parametrize("text", ["<script>window.hacked=1</script>", "<img src=x onerror='window.hacked=1'>"])
+    def test_nothing_that_is_typed_is_obeyed(self, visit, text):
+        opened = visit("#/translate-en-es?beside=none")
+        answered(opened)
+        opened.get_by_label("A sentence").fill(text)
+        opened.get_by_role("button", name="Translate").click()
+        answered(opened, count=2)
+        assert opened.evaluate("window.hacked") is None
+        assert opened.locator("main img, main script").count() == 0
+        assert "".join(opened.locator(".row.source .word").all_inner_texts())[:4] == text[:4]
+
+    def test_too_long_a_sentence_is_refused_in_words(self, visit):
+        opened = visit("#/translate-en-es?beside=none&text=" + "word+" * 390, refused=True)
+        opened.get_by_role("alert").wait_for()
+        assert "tokens" in opened.get_by_role("alert").inner_text()
+
+
+class TestDigits:
+    def draw(self, opened, strokes):
+        box = opened.locator("canvas.pad").bounding_box()
+        for line in strokes:
+            places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in line]
+            opened.mouse.move(*places[0])
+            opened.mouse.down()
+            for place in places[1:]:
+                opened.mouse.move(*place)
+            opened.mouse.up()
+
+    def test_a_digit_is_drawn_and_looked_at(self, visit):
+        opened = visit("#/ram-mnist")
+        column = answered(opened)
+        assert "Wrong" in column.inner_text() or "Right" in column.inner_text()
+        self.draw(opened, STROKES[4])
+        column = answered(opened, count=2)
+        assert re.match(r"It says \d$", said(column)) and "Right" not in column.inner_text()
+        assert opened.locator(".regard-view.glimpses").count() == 1
+        keep(opened, "ram")
+        strokes = json.loads(opened.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('strokes')"))
+        assert len(strokes) == 2 and all(0 <= value <= 1 for line in strokes for point in line for value in point)
+        before, link = said(column), opened.url
+        again = visit(link[link.index("#") :])
+        assert said(answered(again)) == before
+        opened.get_by_role("button", name="Clear").click()
+        assert "Wrong" in answered(opened, count=3).inner_text() or "Right" in column.inner_text()
+
+    def test_a_digit_is_drawn_with_keys(self, visit):
+        opened = visit("#/stn-cluttered")
+        answered(opened)
+        opened.locator("canvas.pad").focus()
+        for key in ["ArrowUp"] * 8 + [" "] + ["ArrowDown"] * 16 + [" "]:
+            opened.keyboard.press(key)
+        answered(opened, count=2)
+        assert "1 line drawn" in opened.locator("canvas.pad").get_attribute("aria-label")
+        assert opened.locator(".regard-view.rectified").count() == 1
+        keep(opened, "stn")
+
+    def test_draw_imagines_another(self, visit):
+        opened = visit("#/draw-mnist")
+        answered(opened)
+        opened.get_by_role("button", name="Another").click()
+        answered(opened, count=2)
+        assert "seed=2" in opened.url and opened.get_by_label("Chance").input_value() == "2"
+        keep(opened, "draw")
+
+
+class TestOtherKinds:
+    def test_a_story_is_told(self, visit):
+        opened = visit("#/memn2n-babi")
+        answered(opened)
+        opened.locator("textarea[name=story]").fill("Mary went to the kitchen.\nJohn moved to the garden.")
+        opened.locator("input[name=question]").fill("Where is Mary?")
+        opened.locator("input[name=question]").press("Enter")
+        column = answered(opened, count=2)
+        assert column.locator(".regard-view.hops").inner_text().count("Mary went to the kitchen.") == 1
+        keep(opened, "story")
+
+    def test_an_unknown_word_is_named_and_not_obeyed(self, visit):
+        opened = visit("#/memn2n-babi", refused=True)
+        answered(opened)
+        opened.locator("textarea[name=story]").fill("<script>window.hacked=1</script> went to the kitchen.")
+        opened.get_by_role("button", name="Ask").click()
+        opened.get_by_role("alert").wait_for()
+        assert "script" in opened.get_by_role("alert").inner_text()
+        assert opened.evaluate("window.hacked") is None and opened.locator("main script").count() == 0
+
+    def test_a_tape_is_as_long_as_one_chooses(self, visit):
+        opened = visit("#/ntm-copy")
+        answered(opened)
+        opened.get_by_label("Vectors on the tape").fill("7")
+        column = answered(opened, count=2)
+        assert "15 steps; 56 bits" in column.inner_text()
+        assert "length=7" in opened.url
+        keep(opened, "tape")
+
+    def test_a_number_out_of_bounds_is_not_sent(self, visit):
+        opened = visit("#/ntm-copy?length=3")
+        answered(opened)
+        opened.get_by_label("Vectors on the tape").fill("999")
+        opened.wait_for_timeout(700)
+        assert "length=3" in opened.url and answered(opened).get_attribute("data-answers") == "1"
+
+    def test_a_string_is_counted(self, visit):
+        opened = visit("#/stack-anbn?text=aabb&n=3")
+        assert "It expected" in said(answered(opened))
+        assert opened.locator(".regard-view.stack").count() == 1
+        keep(opened, "stack")
+
+    def test_a_game_is_watched(self, visit):
+        opened = visit("#/ram-catch")
+        assert said(answered(opened)) in ("Caught", "Missed")
+        opened.get_by_role("button", name="Next game").click()
+        answered(opened, count=2)
+        assert "game=1" in opened.url
+
+    def test_one_walks_through_a_graph(self, visit):
+        opened = visit("#/gat-sbm?node=7")
+        assert said(answered(opened)).startswith("Node 7: ")
+        step = opened.locator(".answer .examples button").first
+        name = step.inner_text()
+        step.click()
+        assert said(answered(opened, count=2)).startswith(f"Node {name}: ")
+        assert f"node={name}" in opened.url
+        keep(opened, "graph")
+
+    def test_a_model_that_is_not_there(self, visit):
+        opened = visit("#/translate-en-ess")
+        told = opened.get_by_role("alert").inner_text()
+        assert "translate-en-ess" in told and "translate-en-es-rnn" in told
+
+
+def weights(opened, score):
+    """The weights that the page shows for a score, to a tenth of a percent."""
+    told = opened.locator(f'[data-score="{score}"] .stack').get_attribute("aria-label")
+    return [float(share) / 100 for share in re.findall(r"([\d.]+) %", told)]
+
+
+def stations(opened):
+    found = dict(re.findall(r"(\w+)=([^&]*)", opened.evaluate("decodeURIComponent(location.hash)")))
+    return {name: torch.tensor(json.loads(found[name]), dtype=torch.float64) for name in ("query", "keys", "values")}
+
+
+class TestPlayground:
+    def library(self, opened, score):
+        opened.wait_for_timeout(600)  # then the address is up to date
+        found = stations(opened)
+        out = regard.attend(found["query"][None], found["keys"], found["values"], score=score)
+        return out.weights[0].tolist(), out.context[0].tolist()
+
+    def test_it_begins_with_the_lecture(self, visit):
+        opened = visit("#/playground")
+        opened.locator("[data-score]").first.wait_for()
+        assert opened.locator("[data-score]").count() >= 8
+        assert weights(opened, "inverse_distance") == pytest.approx(
+            [0.503, 0.336, 0.068, 0.025, 0.0124, 0.005], abs=0.04
+        )
+        assert opened.locator('[data-score="inverse_distance"] .context').inner_text() == "31.0, 48.0"
+        keep(opened, "playground")
+
+    @pytest.mark.parametrize("score", ["dot", "scaled_dot", "cosine", "inverse_distance", "gaussian"])
+    def test_weights_are_those_of_the_library(self, visit, score):
+        opened = visit("#/playground")
+        opened.get_by_role("button", name="Vectors", exact=True).click()
+        opened.wait_for_function("document.querySelectorAll('.map .disc').length === 6")
+        opened.locator(f'[data-score="{score}"]').click()
+        expected, context = self.library(opened, score)
+        assert weights(opened, score) == pytest.approx(expected, abs=0.0051)
+        shown = opened.locator(f'[data-score="{score}"] .context').inner_text().replace("−", "-")
+        assert [float(value) for value in shown.split(", ")] == pytest.approx(context, abs=0.051)
+
+    def test_a_station_is_dragged(self, visit):
+        opened = visit("#/playground")
+        opened.locator("[data-score]").first.wait_for()
+        before = weights(opened, "inverse_distance")
+        disc = opened.locator('[data-mark="5"] .dot').bounding_box()
+        cross = opened.locator('[data-mark="query"] .cross').bounding_box()
+        opened.mouse.move(disc["x"] + 3, disc["y"] + 3)
+        opened.mouse.down()
+        for part in (0.5, 0.9):
+            opened.mouse.move(disc["x"] + (cross["x"] - disc["x"]) * part, disc["y"] + (cross["y"] - disc["y"]) * part)
+        opened.mouse.up()
+        expected, _ = self.library(opened, "inverse_distance")
+        after = weights(opened, "inverse_distance")
+        assert after == pytest.approx(expected, abs=0.0051) and after[5] > before[5] + 0.3
+
+    def test_keys_move_the_query(self, visit):
+        opened = visit("#/playground")
+        opened.locator("[data-score]").first.wait_for()
+        opened.locator('[data-mark="query"]').focus()
+        for _ in range(4):
+            opened.keyboard.press("ArrowRight")
+        expected, _ = self.library(opened, "inverse_distance")
+        assert weights(opened, "inverse_distance") == pytest.approx(expected, abs=0.0051)
+        x, y = stations(opened)["query"].tolist()
+        assert x > 0.02 and y == 0
+        assert opened.evaluate("document.activeElement.dataset.mark") == "query"
+
+    def test_numbers_are_typed_and_vectors_may_be_wider(self, visit):
+        opened = visit("#/playground")
+        opened.locator("[data-score]").first.wait_for()
+        opened.get_by_label("Numbers in a vector").fill("3")
+        opened.get_by_label("Numbers in a vector").press("Tab")
+        opened.get_by_label("query, k3").fill("2")
+        opened.get_by_label("station 1, k3").fill("1.5")
+        expected, _ = self.library(opened, "dot")
+        assert weights(opened, "dot") == pytest.approx(expected, abs=0.0051) and expected[0] > 0.7
+        assert opened.locator(".map").is_hidden()
+
+    def test_stations_come_and_go_and_a_link_keeps_them(self, visit):
+        opened = visit("#/playground")
+        opened.get_by_role("button", name="Add a station").click()
+        opened.get_by_role("button", name="Remove station 1").click()
+        expected, _ = self.library(opened, "inverse_distance")
+        assert len(expected) == 6
+        again = visit(opened.url[opened.url.index("#") :])
+        again.locator("[data-score]").first.wait_for()
+        assert weights(again, "inverse_distance") == pytest.approx(expected, abs=0.0051)
+
+    @pytest.mark.parametrize(
+        "link", ["keys=[[1]]&query=[0,0]&values=[[1]]", "query=x", "query=[1e999,0]&keys=1", "score=no"]
+    )
+    def test_a_broken_link_is_the_lecture(self, visit, link):
+        opened = visit(f"#/playground?{link}")
+        opened.locator("[data-score]").first.wait_for()
+        assert opened.locator(".map .disc").count() == 6
+
+
+class TestPrinciple:
+    def test_the_table_is_what_the_systems_declare(self, visit):
+        opened = visit("#/principle")
+        shown = opened.locator("tbody .name").all_inner_texts()
+        assert shown == [name for name in registry.systems() if registry.system(name).looks]
+        rows = opened.locator("tbody tr").count()
+        assert rows == sum(len(registry.system(name).looks) for name in shown)
+        keep(opened, "principle")
+
+    def test_it_is_filtered(self, visit):
+        opened = visit("#/principle")
+        opened.get_by_label("Filter").fill("cosine memory")
+        assert opened.locator("tbody:visible .name").all_inner_texts() == ["ntm"]
+
+
+PAGES = ["", "#/translate-en-es", "#/ram-mnist", "#/memn2n-babi", "#/gat-sbm", "#/principle", "#/playground"]
+
+
+def settle(opened, link):
+    if link in ("", "#/principle"):
+        return
+    if link == "#/playground":
+        opened.locator("[data-score]").first.wait_for()
+    else:
+        answered(opened)
+        opened.locator(".regard-view .picture").first.wait_for()
+    opened.wait_for_timeout(250)  # the transition of the colours
+
+
+@pytest.mark.parametrize("link", PAGES)
+def test_it_fits_a_phone(visit, link):
+    opened = visit(link, size=(390, 800))
+    settle(opened, link)
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 390
+    keep(opened, f"phone-{link[2:] or 'home'}")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("link", PAGES)
+def test_axe_finds_nothing_serious(visit, link, dark):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    opened = visit(link, dark=dark)
+    settle(opened, link)
+    found = axe.Axe().run(opened).response["violations"]
+    grave = [(v["id"], v["nodes"][0]["html"][:160]) for v in found if v["impact"] in ("serious", "critical")]
+    assert not grave
+
+
+def test_dark_is_chosen_and_remembered(visit):
+    opened = visit()
+    opened.get_by_role("button", name="Dark colours").click()
+    assert opened.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 19, 24)"
+    opened.reload()
+    opened.get_by_role("button", name="Light colours").wait_for()
+
+
+def test_the_keyboard_reaches_the_content_first(visit):
+    opened = visit("#/principle")
+    opened.keyboard.press("Tab")
+    assert opened.evaluate("document.activeElement.className") == "skip"
+    opened.keyboard.press("Enter")
+    assert opened.evaluate("document.activeElement.id") == "main" and opened.url.endswith("#/principle")

@@ -1,0 +1,442 @@
+"""The application, asked without a network."""
+
+import asyncio
+import json
+import re
+import threading
+
+import httpx
+import pytest
+import torch
+from serving import toy
+
+import regard
+from regard import registry, scores
+from regard.serve import app as serve_app
+from regard.serve.app import create
+from regard.serve.batching import Batcher
+from regard.serve.cards import deal
+from regard.serve.limits import Limits
+from regard.serve.principle import SCORES, Question, _score
+from regard.serve.problems import KINDS
+from regard.trained import Trained
+
+ANSWER = "/api/models/toy/answer"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    return Trained.open(toy(tmp_path_factory.mktemp("runs") / "toy"))
+
+
+PATIENT = Limits(seconds=600)
+"""Tests run on busy machines too."""
+
+
+@pytest.fixture(scope="module")
+def app(trained):
+    return create([trained], limits=PATIENT, explorer=True)
+
+
+class Client:
+    """Requests one after the other, from tests that are not coroutines."""
+
+    def __init__(self, app, **options):
+        self.app, self.options = app, options
+
+    def __call__(self, method, path, **options):
+        async def main():
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", **self.options) as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(main())
+
+    def get(self, path, **options):
+        return self("GET", path, **options)
+
+    def post(self, path, question=None, **options):
+        return self("POST", path, **({"json": question} if question is not None else {}), **options)
+
+
+@pytest.fixture(scope="module")
+def client(app):
+    return Client(app)
+
+
+def is_problem(reply, kind):
+    assert reply.headers["content-type"] == "application/problem+json"
+    told = reply.json()
+    assert told["type"] == f"urn:regard:{kind}" and told["detail"]
+    assert reply.status_code == told["status"] == KINDS[kind].status
+    return told
+
+
+def test_models_tell_what_they_are(client):
+    (about,) = client.get("/api/models").json()
+    assert client.get("/api/models/toy").json() == about
+    assert about["name"] == "toy" and about["kind"] == "text" and about["system"] == "rnnsearch"
+    assert "1409.0473" in about["paper"] and about["data"] == "generated"
+    assert len(about["examples"]) == 3
+    for example in about["examples"]:
+        assert client.post(ANSWER, example).status_code == 200
+
+
+def test_the_answer_is_what_python_gives(client, trained):
+    text = "the red cat sleeps"
+    found = client.post(ANSWER, {"text": text, "nbest": 5}).json()
+    best, *others = next(trained.predict([text], nbest=5))
+    assert found["text"] == best.text and found["source_words"] == text.split()
+    assert [reading["text"] for reading in found["readings"]] == [best.text, *(other.text for other in others)]
+    assert found["readings"][0]["alignment"] == best.pharaoh()
+    assert found["readings"][0]["score"] == pytest.approx(best.score, abs=1e-4)
+    (picture,) = found["pictures"]
+    assert picture["kind"] == "alignment" and picture["data"]["columns"] == text.split()
+    assert len(picture["data"]["readings"]) == len(found["readings"])
+
+
+def test_a_shipped_model_translates():
+    card = deal(Trained.open("translate-en-es"))
+    assert card.title == "Translate English into Spanish" and "Vaswani" in card.about().paper
+    (found,) = card.answer([card.Question(text="I love coffee.", nbest=3)])
+    assert found.text == found.readings[0].text == "Me encanta el café." and len(found.readings) == 3
+    scores = [reading.score for reading in found.readings]
+    assert scores == sorted(scores, reverse=True)
+    words = found.readings[0].words
+    assert f"{found.source_words.index('coffee')}-{words.index('café')}" in found.readings[0].alignment.split()
+
+
+def test_what_is_not_asked_for_is_not_sent(client):
+    found = client.post(ANSWER, {"text": "the cat sleeps", "pictures": False}).json()
+    assert found["pictures"] == [] and len(found["readings"]) == 1
+    assert client.post(ANSWER, {"text": " \t ", "nbest": 1.0}).json()["text"] == ""
+
+
+def test_questions_of_all_sorts_are_answered_together_as_alone(trained):
+    card = deal(trained)
+    texts = ["the cat sleeps", "", "a dog runs near the house", "the girl sees a very big tree"]
+    questions = [
+        card.Question(text=text, nbest=nbest, beam=beam)
+        for text in texts
+        for nbest, beam in ((1, None), (3, 2), (1, 4))
+    ]
+    questions.insert(4, card.Question(text="cat " * 499))
+    together = card.answer(questions)
+    alone = [card.answer([question])[0] for question in questions]
+    assert "tokens" in together[4].detail and together[4] == alone[4]
+    for one, other in zip(together, alone, strict=True):
+        if one is not together[4]:
+            assert one.text == other.text and len(one.readings) == len(other.readings)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"", "invalid"),
+        (b"{", "malformed"),
+        (b"\xff\xfe{}", "malformed"),
+        (b"[" * 60_000, "malformed"),
+        (b'{"a":' * 20_000 + b"1" + b"}" * 20_000, "malformed"),
+        (b'{"text": ' + b"9" * 5000 + b"}", "malformed"),
+        (b"[]", "invalid"),
+        (b"null", "invalid"),
+        (b"NaN", "invalid"),
+        (b"{}", "invalid"),
+        (b'{"text": null}', "invalid"),
+        (b'{"text": 3}', "invalid"),
+        (b'{"text": ["a"]}', "invalid"),
+        (b'{"text": "\\ud800"}', "invalid"),
+        (b'{"text": "a", "nbest": 0}', "invalid"),
+        (b'{"text": "a", "nbest": 6}', "invalid"),
+        (b'{"text": "a", "nbest": 2.5}', "invalid"),
+        (b'{"text": "a", "nbest": true}', "invalid"),
+        (b'{"text": "a", "nbest": NaN}', "invalid"),
+        (b'{"text": "a", "beam": 11}', "invalid"),
+        (b'{"text": "a", "beam": 1e400}', "invalid"),
+        (b'{"text": "a", "pictures": "yes"}', "invalid"),
+        (b'{"text": "a", "other": 1}', "invalid"),
+        (b'{"text": "a", "\\ud800": 1}', "invalid"),
+        (json.dumps({"text": "a " * 1001}).encode(), "invalid"),
+        (json.dumps({"text": "a " * 999}).encode(), "unanswerable"),
+        (json.dumps({"text": "a" * 200_000}).encode(), "too-large"),
+    ],
+)
+def test_bad_questions_are_told_what_is_wrong(client, body, kind):
+    told = is_problem(client.post(ANSWER, content=body, headers={"content-type": "application/json"}), kind)
+    assert len(json.dumps(told)) < 5000
+
+
+def test_a_form_of_another_site_is_no_question(client):
+    body = json.dumps({"text": "a"})
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        assert client.post(ANSWER, content=body, headers={"content-type": kind}).status_code in (400, 422)
+
+
+def test_errors_do_not_repeat_what_was_sent(client):
+    secret = "do not repeat <script>alert(1)</script>"
+    for question in ({"text": [secret]}, {"text": "a", "nbest": secret}, secret, [secret]):
+        assert secret[:13] not in client.post(ANSWER, question).text
+
+
+@pytest.mark.parametrize("path", ["/nope", "/api/models/nope", "/api/models/nope/answer", "/docs", "/redoc", "/api/"])
+def test_unknown_paths(client, path):
+    is_problem(client.get(path), "not-found")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_other_methods(client, method):
+    reply = client(method, ANSWER)
+    assert "POST" in is_problem(reply, "not-allowed")["detail"] and reply.headers["allow"] == "POST"
+
+
+def test_a_token_is_asked_for(trained):
+    client = Client(create([trained], token="s3cret-ü"))
+    for value in ("", "Bearer", "Bearer wrong", "Basic s3cret-ü", "s3cret-ü", "Bearer s3cret-üx"):
+        reply = client.get("/api/models", headers={"authorization": value.encode()})
+        is_problem(reply, "unauthorized")
+        assert reply.headers["www-authenticate"] == "Bearer"
+    for path in ("/metrics", "/openapi.json", "/api/principle", "/nope"):
+        is_problem(client.get(path), "unauthorized")
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/api/models", headers={"authorization": "Bearer s3cret-ü".encode()}).status_code == 200
+    with pytest.raises(ValueError, match="empty"):
+        create([trained], token=" ")
+
+
+def test_names_that_others_gave_to_this_machine_are_refused(trained):
+    client = Client(create([trained], hosts={"localhost", "127.0.0.1", "::1"}))
+    for host in ("localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000", "[::1]"):
+        assert client.get("/healthz", headers={"host": host}).status_code == 200
+    for host in ("evil.example", "localhost.evil.example", "evil.example:8000", "[::2]:8000", ""):
+        is_problem(client.get("/healthz", headers={"host": host}), "misdirected")
+
+
+def test_every_response_is_guarded(client):
+    for reply in (client.get("/healthz"), client.get("/nope"), client.post(ANSWER, {}), client.get("/openapi.json")):
+        assert reply.headers["content-security-policy"].startswith("default-src 'none'")
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in reply.headers
+
+
+def test_pages_are_served_and_nothing_else(client, app):
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html") and "<script" in page.text
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "script-src 'self';" in policy and "unsafe" not in policy
+    mount = client.get("/viewer/mount.js")
+    assert mount.status_code == 200 and mount.headers["content-type"].startswith("text/javascript")
+    assert client.get("/viewer/mount.js", headers={"if-none-match": mount.headers["etag"]}).status_code == 304
+    for path in (
+        "/page/../app.py",
+        "/page/%2e%2e/app.py",
+        "/viewer/..%2fpage.py",
+        "//etc/passwd",
+        "/page/",
+        "/page",
+        "/viewer/page.html",
+        "/page/main.js%00",
+        "/page/main.js/",
+    ):
+        assert client.get(path).status_code == 404, path
+
+
+def test_pages_are_only_served_when_asked_for(trained):
+    is_problem(Client(create([trained])).get("/"), "not-found")
+
+
+def test_every_module_that_a_page_imports_is_there(client):
+    seen, waiting = set(), re.findall(r'(?:src|href)="((?:page|viewer)/[^"]+)"', client.get("/").text)
+    assert waiting
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        reply = client.get(f"/{path}")
+        assert reply.status_code == 200, path
+        for name in re.findall(r'(?:from|import\()\s*"(\.{1,2}/[^"]+)"', reply.text) if path.endswith(".js") else []:
+            waiting.append(str(httpx.URL(f"http://x/{path}").join(name).path)[1:])
+
+
+def test_two_models_of_one_name_have_two(trained):
+    names = [about["name"] for about in Client(create([trained, trained, trained])).get("/api/models").json()]
+    assert names == ["toy", "toy-2", "toy-3"]
+
+
+def test_the_openapi_holds_the_schema_of_each_question(client):
+    schema = client.get("/openapi.json").json()
+    route = schema["paths"][ANSWER]["post"]
+    name = route["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    question = schema["components"]["schemas"][name]
+    assert question["additionalProperties"] is False and question["properties"]["text"]["maxLength"] == 2000
+    for status in ("400", "413", "422", "429", "500", "503", "504"):
+        (content,) = route["responses"][status]["content"].items()
+        assert content[0] == "application/problem+json"
+    references = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(schema)))
+    assert references <= set(schema["components"]["schemas"])
+
+
+def test_health_and_metrics(trained):
+    client = Client(create([trained], limits=PATIENT))
+    assert client.get("/healthz").json() == {"status": "ok", "models": 1}
+    client.post(ANSWER, {"text": "the cat sleeps"})
+    client.post(ANSWER, {"text": 3})
+    client.get("/a-path-that-is-no-label")
+    text = client.get("/metrics").text
+    assert f'regard_requests_total{{path="{ANSWER}",status="200"}} 1.0' in text
+    assert f'regard_requests_total{{path="{ANSWER}",status="422"}} 1.0' in text
+    assert 'regard_requests_total{path="other",status="404"} 1.0' in text and "a-path-that" not in text
+    assert f'regard_batch_questions_count{{path="{ANSWER}"}} 1.0' in text
+    assert f'regard_waiting_questions{{path="{ANSWER}"}} 0.0' in text
+    assert "process_resident_memory_bytes" in text
+
+
+def test_a_limit_is_more_than_nothing():
+    for name in vars(Limits()):
+        with pytest.raises(ValueError, match=name):
+            Limits(**{name: 0})
+
+
+class Stuck:
+    """A card that answers when it is let go, or fails."""
+
+    def __init__(self, trained):
+        self.card, self.go, self.began, self.error = deal(trained), threading.Event(), threading.Event(), None
+        self.card.answer, self.plain = self.answer, self.card.answer
+
+    def answer(self, questions):
+        self.began.set()
+        assert self.go.wait(60)
+        if self.error is not None:
+            raise self.error
+        return self.plain(questions)
+
+
+def test_a_full_queue_and_a_late_answer(trained):
+    stuck = Stuck(trained)
+    app = create([stuck.card], limits=Limits(batch=1, queue=1, seconds=1.0))
+
+    async def main():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            first = asyncio.create_task(client.post(ANSWER, json={"text": "a"}))
+            await asyncio.to_thread(stuck.began.wait, 60)
+            second = asyncio.create_task(client.post(ANSWER, json={"text": "a"}))
+            await asyncio.sleep(0.1)
+            third = await client.post(ANSWER, json={"text": "a"})
+            is_problem(third, "busy")
+            assert int(third.headers["retry-after"]) >= 1
+            for late in (first, second):
+                is_problem(await late, "timeout")
+            stuck.go.set()
+            assert (await client.get("/healthz")).status_code == 200
+
+    asyncio.run(main())
+
+
+def test_a_fault_is_told_without_its_details(trained):
+    stuck = Stuck(trained)
+    stuck.go.set()
+    client = Client(create([stuck.card], limits=PATIENT))
+    stuck.error = RuntimeError("/home/someone/secret.txt")
+    reply = client.post(ANSWER, {"text": "a"})
+    is_problem(reply, "fault")
+    assert "secret" not in reply.text
+    stuck.error = None
+    assert client.post(ANSWER, {"text": "a"}).status_code == 200
+
+
+def test_a_server_that_shuts_down_takes_no_questions(trained, monkeypatch):
+    made = []
+
+    class Remembered(Batcher):
+        def __init__(self, *given, **options):
+            super().__init__(*given, **options)
+            made.append(self)
+
+    monkeypatch.setattr(serve_app, "Batcher", Remembered)
+    client = Client(create([trained], limits=PATIENT))
+    for batcher in made:
+        batcher.close()
+    is_problem(client.post(ANSWER, {"text": "a"}), "unavailable")
+    reply = client.get("/healthz")
+    assert reply.status_code == 503 and reply.json()["status"] == "failing"
+
+
+def test_the_table_is_that_of_the_code(client):
+    found = {system["name"]: system for system in client.get("/api/principle").json()["systems"]}
+    looking = {name: registry.system(name).looks for name in registry.systems() if registry.system(name).looks}
+    assert found.keys() == looking.keys()
+    for name, looks in looking.items():
+        assert found[name]["paper"], name
+        assert {look.pop("where"): look for look in found[name]["looks"]} == {
+            where: look._asdict() for where, look in looks.items()
+        }
+
+
+def test_weights_are_those_of_the_library(client):
+    query, keys, values = [0.3, -0.2], [[1.0, 0], [0, 0.5], [0.3, -0.2]], [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    found = client.post("/api/weigh", {"query": query, "keys": keys, "values": values, "seed": 4}).json()["scores"]
+    assert [each["name"] for each in found] == list(SCORES) and len(found) == 10
+    given = [torch.tensor(rows, dtype=torch.float64) for rows in ([query], keys, values)]
+    for each in found:
+        plain = not each["learns"]
+        out = regard.attend(*given, score=each["name"] if plain else _score(each["name"], 2, 4))
+        assert each["weights"] == pytest.approx(out.weights[0].tolist(), abs=1e-9)
+        assert each["context"] == pytest.approx(out.context[0].tolist(), abs=1e-9)
+        assert sum(each["weights"]) == pytest.approx(1)
+    by_name = {each["name"]: each["weights"] for each in found}
+    assert by_name["inverse_distance"][2] == pytest.approx(1)  # the query stands on the third key
+    assert {each["name"] for each in found if each["learns"]} == {
+        *("additive", "general", "concat", "perceptron", "location")
+    }
+
+
+def test_keys_are_values_where_none_are_given(client):
+    question = {"query": [1], "keys": [[1], [3]]}
+    found = client.post("/api/weigh", question).json()["scores"][0]
+    assert found["context"] == pytest.approx([found["weights"][0] + 3 * found["weights"][1]])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"query": [1, 2], "keys": [[1, 2], [1]]},
+        {"query": [1], "keys": [[1, 2]]},
+        {"query": [1], "keys": [[1]], "values": [[1], [2]]},
+        {"query": [1], "keys": [[1], [2]], "values": [[1], [2, 3]]},
+    ],
+)
+def test_vectors_that_do_not_fit(client, question):
+    is_problem(client.post("/api/weigh", question), "unanswerable")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"query": [], "keys": [[]]},
+        {"query": [1], "keys": []},
+        {"query": [1e7], "keys": [[1]]},
+        {"query": ["1"], "keys": [[1]]},
+        {"query": [1] * 17, "keys": [[1] * 17]},
+        {"query": [1], "keys": [[1]] * 65},
+    ],
+)
+def test_vectors_out_of_bounds(client, question):
+    is_problem(client.post("/api/weigh", question), "invalid")
+
+
+def test_the_largest_vectors_have_finite_weights(client):
+    question = {"query": [1e6] * 16, "keys": [[-1e6] * 16, [1e6] * 16] * 32}
+    Question(**question)
+    for each in client.post("/api/weigh", question).json()["scores"]:
+        assert sum(each["weights"]) == pytest.approx(1), each["name"]
+
+
+def test_the_playground_leaves_torchs_generator_alone(client):
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    client.post("/api/weigh", {"query": [1], "keys": [[1]]})
+    assert torch.equal(torch.get_rng_state(), before)
+    assert isinstance(_score("dot", 3, 0), scores.Dot)

@@ -1,0 +1,50 @@
+"""Answers to lines of text: by several processes, with 8-bit integers."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from regard.trained import Trained
+from regard.trained._workers import spread
+from regard.trained.text import CHUNK
+
+
+def regard(*words, **options):
+    return subprocess.run([sys.executable, "-m", "regard.cli", *words], capture_output=True, text=True, **options)
+
+
+def test_workers_answer_as_one_does(tmp_path):
+    """Several chunks with empty lines in between: the same lines in the same order."""
+    sentences = [f"He has {n} books." if n % 7 else "" for n in range(CHUNK + 40)]
+    file = tmp_path / "asked.txt"
+    file.write_text("\n".join(sentences) + "\n")
+    alone = list(Trained.open("translate-en-es").answer(file, alignments=True))
+    done = regard("predict", "translate-en-es", str(file), "--alignments", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == alone and len(alone) == len(sentences)
+
+
+def test_an_endless_stream_is_answered_as_it_comes():
+    answers = spread(os.path.basename, (f"a/{n}" for n in itertools.count()), 2)
+    assert list(itertools.islice(answers, 20)) == [str(n) for n in range(20)]
+    answers.close()
+
+
+def test_a_worker_that_fails_says_why():
+    with pytest.raises(TypeError, match="NoneType"):
+        list(spread(os.path.basename, [None], 2))
+
+
+@pytest.mark.parametrize("name", ["translate-en-es", "translate-en-es-rnn"])
+def test_int8_says_nearly_the_same(name):
+    sentences = ["I love coffee.", "Where is the station?", "She has two brothers.", "It is raining."]
+    exact = Trained.open(name)
+    rounded = Trained.open(name).int8()
+    assert not any(isinstance(module, torch.nn.Linear) for module in rounded.model.modules())
+    pairs = zip(exact.predict(sentences), rounded.predict(sentences))
+    same = [one.text == other.text for (one,), (other,) in pairs]
+    assert sum(same) >= 3

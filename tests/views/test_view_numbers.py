@@ -1,0 +1,79 @@
+"""Pictures with numbers in them: the walk through one query, encodings of positions, and words over an image."""
+
+import numpy as np
+import pytest
+
+from regard.views import alignment, overlay, positions, walkthrough
+
+QUERY = np.ones(64)
+KEYS = np.stack([1.75 * QUERY, 1.5 * QUERY])
+VALUES = np.array([[1.0, 0.0, 2.0], [3.0, 4.0, -1.0]])
+
+
+def test_the_numbers_of_the_slide():
+    found = walkthrough.steps(QUERY, KEYS, VALUES)
+    assert found.scores.tolist() == [112, 96] and found.scaled.tolist() == [14, 12]
+    assert found.weights == pytest.approx([0.8808, 0.1192], abs=1e-4)
+    assert found.context == pytest.approx(found.weights @ VALUES, abs=1e-6)
+    text = walkthrough.terminal(QUERY, KEYS, VALUES, ["Thinking", "Machines"])
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[0] == ["Thinking", "Machines"]
+    assert ["score", "q·k", "112", "96"] in lines and ["÷", "√64", "=", "8", "14", "12"] in lines
+    assert ["softmax", "0.88", "0.12"] in lines
+    assert lines[-1][-3:] == ["1.24", "0.48", "1.64"]
+
+
+def test_the_walk_as_a_figure(tmp_path):
+    drawing = walkthrough.figure(QUERY, KEYS, VALUES, ["Thinking", "$ma<b>"], of=1, title="What it sees")
+    said = [text.get_text() for text in drawing.axes[0].texts]
+    assert {"112", "96", "14", "12", "0.88", "0.12", "$ma<b>", "sum, for $ma<b>"} <= set(said)
+    alignment.save(drawing, tmp_path / "a.svg")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((QUERY, KEYS[:, :3], VALUES), "64 numbers and each key 3"),
+        ((QUERY, KEYS, VALUES[:1]), "walked through"),
+        ((QUERY * np.nan, KEYS, VALUES), "finite"),
+    ],
+)
+def test_what_cannot_be_walked(parts, message):
+    with pytest.raises(ValueError, match=message):
+        walkthrough.steps(*parts)
+
+
+def test_likeness_of_positions():
+    angles = np.outer(np.arange(12), 1 / 10 ** np.arange(3))
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    alike = positions.likeness(table)
+    assert np.diag(alike) == pytest.approx(np.ones(12))
+    # sin a sin b + cos a cos b = cos(a − b): only the distance counts.
+    assert alike[2, 5] == pytest.approx(alike[7, 10]) == pytest.approx(np.cos(3 / 10.0 ** np.arange(3)).mean())
+    drawing = positions.figure(table, title="Sinusoids")
+    shown = [axes.images[0].get_array() for axes in drawing.axes if axes.images]
+    assert np.allclose(shown[0], table) and np.allclose(shown[1], alike, atol=1e-6)
+    assert positions.likeness(np.zeros((2, 3))).tolist() == [[0, 0], [0, 0]]
+
+
+def test_words_over_an_image():
+    image, weights = np.full((3, 8, 12), 0.5), np.zeros((2, 2, 2))
+    weights[0, 0, 1] = weights[1, 1, 0] = 1
+    drawing = overlay.figure(image, ["a", "dog"], weights)
+    titles = [axes.get_title() for axes in drawing.axes if axes.images]
+    assert titles == ["image", "a", "dog"]
+    veil = drawing.axes[1].images[1]
+    assert np.allclose(veil.get_array()[..., 3], [[0.82, 0], [0.82, 0.82]])
+    assert veil.get_extent() == [-0.5, 11.5, 7.5, -0.5]  # over the whole image
+    text = overlay.terminal(image, ["a", "dog"], weights, width=60, blocks=True)
+    first, last = text.splitlines()[1], text.splitlines()[2]
+    assert first.index("█") > 0 and last.rstrip().endswith("█") and first.rstrip().count("█") == last.count("█")
+
+
+def test_what_does_not_fit_an_image():
+    with pytest.raises(ValueError, match="no square of places"):
+        overlay.figure(np.ones((1, 4, 4)), ["a"], np.ones((1, 5)))
+    with pytest.raises(ValueError, match="2 tokens came"):
+        overlay.view(np.ones((1, 4, 4)), ["a", "b"], np.ones((1, 4)))
+    with pytest.raises(ValueError, match="not negative"):
+        overlay.view(np.ones((1, 4, 4)), ["a"], -np.ones((1, 4)))
