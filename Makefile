@@ -14,7 +14,7 @@ bin := .venv/bin
 # An interpreter that was upgraded away leaves a .venv that cannot start; set it up again.
 $(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
 
-.PHONY: help demo test test-slow bench lint clean
+.PHONY: help demo test test-slow bench gallery lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -31,6 +31,9 @@ test-slow: .venv/.ready-dev ## the tests that take minutes
 
 bench: .venv/.ready-demo ## speed and memory against plain PyTorch and peers
 	@$(bin)/regard bench attention $(ARGS)
+
+gallery: .venv/.ready-dev ## draw the pictures of docs/gallery.md again
+	@$(bin)/python tools/gallery.py
 
 lint: .venv/.ready-dev ## ruff, mypy and import-linter
 	@$(bin)/ruff check .

@@ -7,12 +7,14 @@
 
 What is seen: :class:`regard.Attention`, :class:`regard.MultiHead`, glimpses and every other module that returns an
 :class:`regard.Attended`; :func:`regard.attend`; torch's ``nn.MultiheadAttention``, alone and inside ``nn.Transformer``
-and its layers; and ``F.scaled_dot_product_attention``. Forward hooks tell which module is running, a thread-local
-``TorchFunctionMode`` shows the calls of torch's functions; torch itself is not patched, and nothing stays behind.
+and its layers; ``F.scaled_dot_product_attention``, through which Hugging Face's models look by default; and PyG's
+``GATConv`` and ``GATv2Conv``. Forward hooks tell which module is running, a thread-local ``TorchFunctionMode`` shows
+the calls of torch's functions; torch itself is not patched, and nothing stays behind.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
@@ -209,6 +211,11 @@ class Tape:
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the interactive viewer, which stays alive in an exported notebook."""
+        # By its name, since the core knows none of the rooms built on it.
+        return importlib.import_module("regard.views.tape").html(self)
+
 
 @contextmanager
 def record(model: nn.Module, *, names: str | Sequence[str] | None = None) -> Iterator[Tape]:
@@ -263,6 +270,7 @@ class _Recorder(TorchFunctionMode):
         self.places: dict[str, list[Any]] = {}
         self.reasons: dict[str, str] = {}
         self.entered: set[nn.Module] = set()
+        self.kept: Tensor | None = None  # what dropout was last given while edges were weighed
 
     def __enter__(self) -> _Recorder:
         try:
@@ -290,10 +298,20 @@ class _Recorder(TorchFunctionMode):
             if not torch.compiler.is_compiling() and self._mine() and any(run.module is module for run in self.running):
                 self._leave(module, output)
 
+        def weighing(module: Any, given: Any) -> None:
+            self.kept = None
+
+        def weighed(module: Any, given: Any, out: Any) -> None:
+            if not torch.compiler.is_compiling() and self._mine() and any(run.module is module for run in self.running):
+                self._along(module, given[0], out)
+
         for module in self.names:
             if not isinstance(module, torch.jit.ScriptModule):
                 self.handles.append(module.register_forward_pre_hook(before))
                 self.handles.append(module.register_forward_hook(after, always_call=True))
+            if type(module).__module__.startswith("torch_geometric.") and hasattr(module, "heads"):
+                self.handles.append(module.register_edge_update_forward_pre_hook(weighing))
+                self.handles.append(module.register_edge_update_forward_hook(weighed))
 
     def _unhook(self) -> None:
         for handle in self.handles:
@@ -338,11 +356,25 @@ class _Recorder(TorchFunctionMode):
                 out.weights = out.scores = None
         return out
 
+    def _along(self, module: Any, index: Any, out: Any) -> None:
+        """Keep the weights of PyG's edges, (E, H), before dropout."""
+        weights, self.kept = out if self.kept is None else self.kept, None
+        if not isinstance(index, Tensor) or not isinstance(weights, Tensor) or weights.ndim != 2:
+            self.reasons[self.names[module]] = "its edges are no tensor (2, E)"
+            return
+        run = self.running[-1]
+        before = len(run.looks)
+        self._keep(run, _place(), snake(type(module).__name__), Attended(out, lambda: weights))
+        for look in run.looks[before:]:
+            look.edges = _copy(index if module.flow == "source_to_target" else index.flip(0))
+
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         if torch.compiler.is_compiling():
             return out
+        if func is functional.dropout:
+            self.kept = args[0]
         reader = _hidden if getattr(func, "__name__", "") in _HIDDEN else _READERS.get(func)
         if reader is not None and self.running and not self.within and self._mine():
             seen = Attended(out, lambda: reader(*args, **kwargs))
