@@ -65,14 +65,14 @@ def terminal(
     bracketed = _bracketed(shown, marked)
     lines: list[str] = []
     for line in wrap([cells(word) for word in bracketed], blanks, width - margin, 1):
-        text, below = " " * margin, [pad(name, margin, "left") for name in names]
+        text, below = " " * margin, [pad(name, margin) for name in names]
         used = 0
         for place, start in line:
-            text += " " * (start - used) + bracketed[place]
+            gap, word = " " * (int(start) - used), bracketed[place]
+            text += gap + word
             for look, row in enumerate(matrix):
-                below[look] += " " * (start - used)
-                below[look] += alignment._cell(row[place] / scale, cells(bracketed[place]), shades, colour)
-            used = start + cells(bracketed[place])
+                below[look] += gap + alignment._cell(row[place] / scale, cells(word), shades, colour)
+            used = int(start) + cells(word)
         lines.append(text)
         # A look that sees nothing in this line is not written.
         seen = [bool((row[[place for place, _ in line]] >= 0.05 * scale).any()) for row in matrix]
