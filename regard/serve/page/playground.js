@@ -33,7 +33,7 @@ export async function playground(root, { values, signal }) {
   const map = element("div", { class: "map" });
   const scores = element("div", { class: "scores", role: "radiogroup", "aria-label": "Score" });
   const numbers = element("div", { class: "numbers" });
-  const trouble = element("div", {});
+  const trouble = element("div", { class: "trouble" });
   const width = element("input", { id: "width", type: "number", min: 1, max: MOST.width, step: 1 });
   width.addEventListener("change", () => {
     const size = Math.min(MOST.width, Math.max(1, Math.round(Number(width.value)) || 2));
@@ -89,7 +89,9 @@ export async function playground(root, { values, signal }) {
       ),
     ),
   );
-  signal.addEventListener("abort", () => { pending?.abort(); clearTimeout(saved); });
+  const resized = new ResizeObserver(plot);
+  resized.observe(map);
+  signal.addEventListener("abort", () => { pending?.abort(); clearTimeout(saved); resized.disconnect(); });
   draw();
   await weigh();
 
@@ -186,8 +188,14 @@ export async function playground(root, { values, signal }) {
   function label(i, key, weight, from) {
     const [x, y] = place(key);
     const below = y > from ? y < MAP.height - 80 : y < 80;
-    const top = below ? y + radius(weight) + 16 : y - radius(weight) - 21;
-    return drawing("text", { x, y: top, class: "label", "aria-hidden": "true" }, drawing("tspan", { x }, measured(i)), drawing("tspan", { x, dy: 15, class: "share" }, percent(weight)));
+    const size = 13.5 * Math.min(1.7, Math.max(1, 420 / (map.clientWidth || 420))); // legible on a phone, where the map is small
+    const top = below ? y + radius(weight) + 1.2 * size : y - radius(weight) - 1.5 * size;
+    return drawing(
+      "text",
+      { x, y: top, class: "label", "font-size": size, "aria-hidden": "true" },
+      drawing("tspan", { x }, measured(i)),
+      drawing("tspan", { x, dy: 1.1 * size, class: "share" }, percent(weight)),
+    );
   }
 
   function asker(x, y) {
