@@ -505,7 +505,7 @@ def serve_command(
     from regard.serve import app, server
     from regard.serve.limits import Limits
 
-    hosts = _hosts(host, token, no_token)
+    hosts = _hosts(host, token, no_token, "add --token, or --no-token to let everyone ask")
     limits = Limits(batch=batch, queue=queue, seconds=seconds)
     made = app.create(runs, limits=limits, token=token, hosts=hosts)
     server.run(made, host=host, port=port, limits=limits, ready=lambda url: print(f"serving at {url}", flush=True))
@@ -525,7 +525,7 @@ def explore_command(
     """Ask every model in a browser, and see where it looked."""
     from regard.serve import app, server
 
-    hosts = _hosts(host, None, no_token)
+    hosts = _hosts(host, None, no_token, "add --no-token to let everyone ask; regard serve has tokens")
     cards, others = ([app.open_card(run) for run in runs], {}) if runs else app.at_hand()
     for name, why in others.items():
         print(f"left out {name}: {why}", file=sys.stderr)
@@ -538,12 +538,12 @@ def explore_command(
     server.run(app.create(cards, hosts=hosts, explorer=True), host=host, port=port, ready=ready)
 
 
-def _hosts(host: str, token: str | None, no_token: bool) -> set[str] | None:
+def _hosts(host: str, token: str | None, no_token: bool, allow: str) -> set[str] | None:
     """The names that a server there answers to; None for any. Whoever opens it to others must say who may ask."""
     from regard.serve.server import LOOPBACK, local
 
     if not local(host) and token is None and not no_token:
-        raise ValueError(f"{host} can be reached from other machines: add --token, or --no-token to let everyone ask")
+        raise ValueError(f"{host} can be reached from other machines: {allow}")
     return {*LOOPBACK, host.lower()} if local(host) and token is None else None
 
 

@@ -64,7 +64,7 @@ class Counting(Trained):
             if not line:
                 yield ""
                 continue
-            text, known = self._read(place, line)
+            text, known = self.read(place, line)
             trace = self.predict(text, known)
             wrong = len(trace.wrong())
             if as_json:
@@ -84,7 +84,7 @@ class Counting(Trained):
 
         if len(what) > 1:
             raise ValueError(f"one string is shown at a time, not {' '.join(what)}")
-        text, known = self._read("what to show", what[0] if what else "6")
+        text, known = self.read("what to show", what[0] if what else "6")
         trace = self.predict(text, known)
         chosen = None if head is None else [head]
         yield stack.terminal(trace, chosen)
@@ -101,7 +101,7 @@ class Counting(Trained):
         for number, line in enumerate(lines(file, "Type a string or an n and press Enter; Ctrl-D ends."), 1):
             yield f"{file or 'standard input'}, line {number}", line.strip()
 
-    def _read(self, place: str, line: str) -> tuple[str, list[int] | None]:
+    def read(self, place: str, line: str) -> tuple[str, list[int] | None]:
         """The text, and where it is determined if it is the string of a number n, with the next one's beginning."""
         config = self.task.config
         if line.isdecimal():

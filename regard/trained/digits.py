@@ -181,7 +181,7 @@ class Digits(Trained):
 
     def _batch(self, what: Sequence[str], split: str) -> tuple[Batch, list[str], list[str | None]]:
         """Pictures by number or file, on the device of the weights, their names, and what they are if that is known."""
-        task = self._at_hand() if not what or any(each.isdecimal() for each in what) else self.task
+        task = self.at_hand() if not what or any(each.isdecimal() for each in what) else self.task
         what = list(what) or ["0", "1", "2", "3"]
         images: list[Tensor] = []
         truths: list[str | None] = []
@@ -203,7 +203,7 @@ class Digits(Trained):
             batch["label"] = torch.tensor(labels)
         return self.moved(batch), what, truths
 
-    def _at_hand(self) -> Any:
+    def at_hand(self) -> Any:
         """The task with its pictures or, where they are not here, with drawn ones of the same kind."""
         try:
             assert self.task.pictures

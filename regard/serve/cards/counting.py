@@ -45,7 +45,7 @@ class Counting(Card):
         return [*(self.Question(n=n) for n in (6, 12, 24)), self.Question(text=wrong)]
 
     def one(self, question: Any) -> Told:
-        text, known = self.trained._read("the string", question.text or str(question.n))
+        text, known = self.trained.read("the string", question.text or str(question.n))
         trace = self.trained.predict(text, known)
         if known is None:
             said = f"It expected {trace.predicted}"

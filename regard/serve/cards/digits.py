@@ -80,7 +80,7 @@ class Digits(Card):
     @cached_property
     def task(self) -> Any:
         """The task with its pictures, or with drawn ones."""
-        return self.trained._at_hand()
+        return self.trained.at_hand()
 
     @cached_property
     def workshop(self) -> Any:
