@@ -1,4 +1,5 @@
 # Written by tools/stubs.py; tests keep it equal to the folder.
+from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
 from regard.systems.cnn import CNN as CNN
 from regard.systems.draw import DRAW as DRAW
 from regard.systems.gat import GAT as GAT

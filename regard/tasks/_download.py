@@ -79,6 +79,12 @@ SETS: dict[str, DataSet] = {
         page="https://research.facebook.com/downloads/babi/",
         by_hand="Take tasks_1-20_v1-2.tar.gz from {page} and unpack it into {folder}",
     ),
+    "squad": DataSet(
+        about="questions whose answers are spans of Wikipedia's paragraphs (Rajpurkar et al. 2016, arXiv:1606.05250)",
+        licence="CC BY-SA 4.0",
+        page="https://rajpurkar.github.io/SQuAD-explorer/",
+        by_hand="Take train-v1.1.json and dev-v1.1.json, or one of them, from {page} and put them into {folder}",
+    ),
     "mnist": DataSet(
         about="70,000 handwritten digits (LeCun et al. 1998)",
         licence="CC BY-SA 3.0",

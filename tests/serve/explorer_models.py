@@ -21,6 +21,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "ntm-copy": ("rows=12", "system.width=5", "system.hidden=9", "longest=4"),
     "stack-anbn": ("system.hidden=8",),
     "gat-sbm": ("task.nodes=60",),
+    "reader-cloze": ("task.train_size=60", "test_size=10", "system.hidden=8", "embedding=8"),
 }
 
 

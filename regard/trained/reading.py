@@ -1,0 +1,175 @@
+"""Questions about documents: answers, and which words were looked at for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.tasks._passages import FIRST, Question, Typed, read_typed
+from regard.trained import Trained, lines, track
+from regard.views import alignment, document, page
+
+NEAR = 2
+"""Words to either side that still count as near."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """One answer.
+
+    Attributes:
+        text: the answer, as the document writes it.
+        probability: of the answer.
+        words: the words of the document that were read.
+        blanks: for each, whether a blank stands before it.
+        places: numbers of the words that are the answer: a span, or all mentions of an entity.
+        weights: (looks, words).
+        rows: for each look, what it was made with.
+        final: which of the looks the answer was read from: the last of the question.
+    """
+
+    text: str
+    probability: float
+    words: tuple[str, ...]
+    blanks: tuple[bool, ...]
+    places: tuple[int, ...]
+    weights: Tensor
+    rows: tuple[str, ...]
+    final: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; weights to four places."""
+        looked = {name: [round(weight, 4) for weight in row] for name, row in zip(self.rows, self.weights.tolist())}
+        if len(looked) < len(self.rows):  # a word of the question that comes twice
+            looked = {f"{number} {name}": row for number, (name, row) in enumerate(zip(self.rows, looked.values()), 1)}
+        return {"answer": self.text, "probability": self.probability, "words": self.words, "weights": looked}
+
+
+class Reading(Trained):
+    """A reader with its words."""
+
+    def predict(self, story: str, question: str) -> Answer:
+        """Answer a question about a text. Where entities are asked for, the question has a hole, ``___``."""
+        return self.ask([self.task.typed(Typed(story, question, None, "story"))])[0]
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        """Answers to questions, in their order."""
+        found: dict[int, Answer] = {}
+        for rows, _, answers in self._asked(questions):
+            found |= dict(zip(rows.tolist(), answers))
+        return [found[number] for number in range(len(questions))]
+
+    @torch.inference_mode()
+    def _asked(self, questions: Sequence[Question]) -> Iterator[tuple[np.ndarray, dict[str, Tensor], list[Answer]]]:
+        for rows, batch in self.task.batches(questions):
+            out = {name: tensor.cpu() for name, tensor in self.model.predict(self.moved(batch)).items()}
+            answers = [self._answer(questions[row], batch, out, place) for place, row in enumerate(rows)]
+            yield rows, batch, answers
+
+    def _answer(self, question: Question, batch: dict[str, Tensor], out: dict[str, Tensor], b: int) -> Answer:
+        length, asked = int(batch["document_lengths"][b]), question.question.words
+        text, weights = question.document, out["weights"][b, :, :length].float()
+        if "answer" in out:
+            places = (batch["document"][b, :length] == out["answer"][b] + FIRST).nonzero()[:, 0].tolist()
+            found = text.words[places[0]] if places else ""
+        else:
+            places = list(range(int(out["first"][b]), int(out["last"][b]) + 1))
+            found = text.piece(places[0], places[-1])
+        impatient = len(weights) > 2 - ("answer" in out)
+        rows = asked if impatient else ("question",) if "answer" in out else ("first word",)
+        looks = weights[: len(rows)]
+        if "answer" not in out:
+            looks, rows = torch.cat([looks, weights[-1:]]), (*rows, "last word")
+        starts = [0, *(end for _, end in text.places)]
+        blanks = tuple(start > end for (start, _), end in zip(text.places[:length], starts))
+        final = len(asked) - 1 if impatient else 0
+        words = text.words[:length]
+        return Answer(found, float(out["probability"][b]), words, blanks, tuple(places), looks, tuple(rows), final)
+
+    def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
+        """The task's metrics in percent, with ``limit`` of the first so many questions, and those of its baselines.
+
+        ``mass`` is how much of the look that answers lies on the right answer, any mention of the entity or any word
+        of the span; ``mass_near`` counts two words to either side too.
+        """
+        questions = self.task.questions(split)[:limit]
+        sums: dict[str, float] = {}
+        for rows, batch, answers in track(self._asked(questions), -(-len(questions) // 64)):
+            for place, (row, answer) in enumerate(zip(rows, answers)):
+                scored = self.task.judge(questions[row], answer.text)
+                for name, value in {**scored, **_mass(answer, batch, place)}.items():
+                    sums[name] = sums.get(name, 0.0) + value
+        found = {name: 100.0 * value / len(questions) for name, value in sums.items()}
+        return found | self.task.baselines(questions)
+
+    def answer(self, file: Path | None = None, *, as_json: bool = False) -> Iterator[str]:
+        """The answer to each question of a file of JSON lines, ``{"story": "…", "question": "…"}``."""
+        typed = lines(file, 'Type {"story": "…", "question": "…"}, one a line; Ctrl-D ends.')
+        for one in read_typed(typed, str(file or "standard input")):
+            (found,) = self.ask([self.task.typed(one)])
+            if as_json:
+                yield json.dumps({"question": one.question, **found.as_dict()}, ensure_ascii=False)
+            else:
+                yield found.text
+
+    def show(self, what: Sequence[str] = (), out: Path | None = None, *, split: str = "test") -> Iterator[str]:
+        """The shaded document for questions in files of JSON lines or, by number from 1, for questions of a split (the
+        first one, if nothing is named)."""
+        shown = [question for one in (what or ["1"]) for question in self._shown(one, split)]
+        views = []
+        for number, (question, found) in enumerate(zip(shown, self.ask(shown))):
+            about: dict[str, Any] = dict(
+                rows=found.rows,
+                blanks=found.blanks,
+                marked=found.places,
+                question=question.question.raw,
+                prediction=found.text,
+                answers=question.answers,
+            )
+            if number:
+                yield ""
+            yield document.terminal(found.words, found.weights, **about)
+            if out is None:
+                continue
+            if out.suffix.lower() in (".html", ".htm"):
+                views.append(document.view(found.words, found.weights, **about))
+                continue
+            path = out if len(shown) == 1 else out.with_stem(f"{out.stem}-{number + 1}")
+            alignment.save(document.figure(found.words, found.weights, **about), path)
+            yield str(path)
+        if views and out is not None:
+            page.write(out, views, title=self.name)
+            yield str(out)
+
+    def _shown(self, what: str, split: str) -> Iterator[Question]:
+        if not what.isdigit():
+            path = Path(what)
+            if not path.is_file():
+                raise ValueError(f"{what}: neither a file of questions nor the number of one of the {split} split")
+            yield from (self.task.typed(one) for one in read_typed(lines(path, ""), what))
+            return
+        questions = self.task.questions(split)
+        if not 1 <= int(what) <= len(questions):
+            raise ValueError(f"question {what}: the {split} split has numbers 1 to {len(questions)}")
+        yield questions[int(what) - 1]
+
+
+def _mass(answer: Answer, batch: dict[str, Tensor], b: int) -> dict[str, float]:
+    """How much of an answer's look lies on the right words, and near them."""
+    length = len(answer.words)
+    if "answer" in batch:
+        right = batch["document"][b, :length] == batch["answer"][b] + FIRST
+        right &= batch["answer"][b] >= 0
+    else:
+        places = torch.arange(length)
+        right = (places >= batch["first"][b]) & (places <= batch["last"][b]) & (batch["first"][b] >= 0)
+    wide = torch.nn.functional.max_pool1d(right.float()[None], 2 * NEAR + 1, stride=1, padding=NEAR)[0] > 0
+    weights = answer.weights[answer.final]
+    return {"mass": float(weights[right].sum()), "mass_near": float(weights[wide].sum())}
