@@ -27,8 +27,8 @@ log s(last).
 
 Deviations: the paper's softmax is over all words, ours over the entities that occur in the document. The matrices that
 add to the same vector have one bias. Spans are not in the paper, nor are ``features`` of the document's words, which
-stand beside their embeddings (Chen et al. 2017, arXiv:1704.00051, section 3.2): with a few thousand questions a network
-does not learn by itself that equal words match. RMSProp is left to the recipe.
+stand beside their embeddings (Chen et al. 2017, arXiv:1704.00051, section 3.2): a few thousand questions
+hardly teach a network that equal words match. The recipes train with Adam, the paper with RMSProp.
 
 A batch has ``document`` (B, S) and ``question`` (B, Q), word ids with 0 for padding, ``document_lengths`` and
 ``question_lengths`` (B,); if the system has features, ``features`` (B, S, F); and to learn from, ``answer`` (B,), the
@@ -186,7 +186,7 @@ class AttentiveReader(nn.Module):
             mass = (weights * (batch["document"] == answer[:, None] + FIRST)).sum(-1)
         else:
             answer, last = batch["first"], batch["last"]
-            starts, ends = self._ends(read, batch)
+            starts, ends = self._ends(read)
             each = cross_entropy(starts, answer, ignore_index=-1, reduction="none")
             each = each + cross_entropy(ends, last, ignore_index=-1, reduction="none")
             first_found, last_found, _ = best_span(starts.detach(), ends.detach(), self.config.longest)
@@ -209,7 +209,7 @@ class AttentiveReader(nn.Module):
         if self.config.entities:
             log_prob, answer = self._entities(read, batch).max(-1)
             return {"answer": answer, "probability": log_prob.exp(), "weights": read.weights}
-        starts, ends = (torch.log_softmax(scores, -1) for scores in self._ends(read, batch))
+        starts, ends = (torch.log_softmax(scores, -1) for scores in self._ends(read))
         first, last, log_prob = best_span(starts, ends, self.config.longest)
         weights = torch.cat([read.weights, ends.exp()[:, None]], 1)
         return {"first": first, "last": last, "probability": log_prob.exp(), "weights": weights}
@@ -254,7 +254,7 @@ class AttentiveReader(nn.Module):
         mentioned.scatter_(1, place, True)
         return torch.log_softmax(logits.masked_fill(~mentioned[:, :-1], torch.finfo(logits.dtype).min), -1)
 
-    def _ends(self, read: Read, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _ends(self, read: Read) -> tuple[Tensor, Tensor]:
         """Scores (B, S) of each word as the first and as the last of the answer."""
         assert self.attention_end is not None and read.joint is not None
         document = self.attention_end.remember(read.memory.value, mask=read.memory.mask)

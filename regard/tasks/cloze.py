@@ -137,7 +137,8 @@ class Cloze(Passages):
         return Text(text.raw, tuple(words), tuple(places))
 
     def encode(self, questions: Sequence[Question]) -> Encoded:
-        """An entity beyond the number of markers, or whose answer is not in what is read of the document, is lost."""
+        """Entities beyond the number of markers are unknown words. An answer that is one of them, or not in what is
+        read of the document, is none."""
         documents: list[np.ndarray] = []
         asked: list[np.ndarray] = []
         answers, own = [], []
@@ -222,7 +223,7 @@ def read_file(path: Path) -> Question:
     found = question(story, asked, answer.strip(), str(path))
     if found.question.words.count(HOLE) != 1:
         raise ValueError(f"{path}, line {asked_at}: the question must have one {HOLE}, not {asked.strip()[:60]!r}")
-    if answer.strip() not in found.names:
+    if answer.strip() not in found.names & set(found.document.words):
         raise ValueError(f"{path}, line {answer_at}: the answer {answer.strip()[:60]!r} is no entity of the document")
     return found
 

@@ -111,7 +111,7 @@ class Squad(Passages):
         return Question(Text.of(one.story), Text.of(one.question), answers, place=one.place)
 
     def encode(self, questions: Sequence[Question]) -> Encoded:
-        """An answer that is not in what is read of the document is lost."""
+        """An answer that is not in what is read of the document is none."""
         longest = self.config.longest
         known: dict[int, tuple[np.ndarray, _Marks]] = {}
         documents, asked, answers, features = [], [], [], []

@@ -46,10 +46,9 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; weights to four places."""
-        looked = {name: [round(weight, 4) for weight in row] for name, row in zip(self.rows, self.weights.tolist())}
-        if len(looked) < len(self.rows):  # a word of the question that comes twice
-            looked = {f"{number} {name}": row for number, (name, row) in enumerate(zip(self.rows, looked.values()), 1)}
-        return {"answer": self.text, "probability": self.probability, "words": self.words, "weights": looked}
+        looked = [[round(weight, 4) for weight in row] for row in self.weights.tolist()]
+        found = {"answer": self.text, "probability": self.probability}
+        return {**found, "words": list(self.words), "rows": list(self.rows), "weights": looked}
 
 
 class Reading(Trained):
@@ -74,24 +73,24 @@ class Reading(Trained):
             yield rows, batch, answers
 
     def _answer(self, question: Question, batch: dict[str, Tensor], out: dict[str, Tensor], b: int) -> Answer:
-        length, asked = int(batch["document_lengths"][b]), question.question.words
-        text, weights = question.document, out["weights"][b, :, :length].float()
-        if "answer" in out:
-            places = (batch["document"][b, :length] == out["answer"][b] + FIRST).nonzero()[:, 0].tolist()
-            found = text.words[places[0]] if places else ""
-        else:
+        text, asked, length = question.document, question.question.words, int(batch["document_lengths"][b])
+        weights, spans = out["weights"][b, :, :length].float(), "first" in out
+        if spans:
             places = list(range(int(out["first"][b]), int(out["last"][b]) + 1))
             found = text.piece(places[0], places[-1])
-        impatient = len(weights) > 2 - ("answer" in out)
-        rows = asked if impatient else ("question",) if "answer" in out else ("first word",)
-        looks = weights[: len(rows)]
-        if "answer" not in out:
-            looks, rows = torch.cat([looks, weights[-1:]]), (*rows, "last word")
-        starts = [0, *(end for _, end in text.places)]
-        blanks = tuple(start > end for (start, _), end in zip(text.places[:length], starts))
-        final = len(asked) - 1 if impatient else 0
-        words = text.words[:length]
-        return Answer(found, float(out["probability"][b]), words, blanks, tuple(places), looks, tuple(rows), final)
+        else:
+            places = (batch["document"][b, :length] == out["answer"][b] + FIRST).nonzero()[:, 0].tolist()
+            found = text.words[places[0]] if places else ""
+        rows: tuple[str, ...] = ("first word",) if spans else ("question",)
+        if len(weights) - spans > 1:  # one look for each word of the question, and for padding
+            rows = asked
+        final = len(rows) - 1
+        if spans:
+            weights, rows = torch.cat([weights[: len(rows)], weights[-1:]]), (*rows, "last word")
+        ends = [0, *(end for _, end in text.places)]
+        blanks = tuple(start > end for (start, _), end in zip(text.places[:length], ends))
+        words, probability = text.words[:length], float(out["probability"][b])
+        return Answer(found, probability, words, blanks, tuple(places), weights[: len(rows)], rows, final)
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The task's metrics in percent, with ``limit`` of the first so many questions, and those of its baselines.
@@ -106,7 +105,7 @@ class Reading(Trained):
                 scored = self.task.judge(questions[row], answer.text)
                 for name, value in {**scored, **_mass(answer, batch, place)}.items():
                     sums[name] = sums.get(name, 0.0) + value
-        found = {name: 100.0 * value / len(questions) for name, value in sums.items()}
+        found = {name: 100.0 * value / max(len(questions), 1) for name, value in sums.items()}
         return found | self.task.baselines(questions)
 
     def answer(self, file: Path | None = None, *, as_json: bool = False) -> Iterator[str]:

@@ -8,7 +8,8 @@ word of its question; then each line of the document has one row of shading for 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,6 +113,7 @@ def figure(
     drawing = Figure(dpi=100)
     renderer = FigureCanvasAgg(drawing).get_renderer()
 
+    @cache
     def wide(text: str, size: float, weight: str = "normal") -> float:
         """In inches; measured on large letters, whose widths are not rounded to pixels."""
         made = drawing.text(0, 0, text, fontsize=8 * size, fontweight=weight, **plain)
@@ -240,7 +242,7 @@ def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(starts, (place for place in places if place + 1 not in places)))
 
 
-def _folded(text: str, room: float, wide: Any, size: float) -> list[str]:
+def _folded(text: str, room: float, wide: Callable[[str, float], float], size: float) -> list[str]:
     """A text in lines of at most ``room`` inches."""
     words = text.split(" ")
     lines = wrap([wide(word, size) for word in words], None, room, 0.07)

@@ -126,7 +126,7 @@ class TestHome:
         assert families == {
             "Translation and language": set(TEXT),
             "Vision": {"ram-mnist", "stn-cluttered", "draw-mnist", "ram-catch"},
-            "Memory and questions": {"memn2n-babi", "ntm-copy", "stack-anbn"},
+            "Memory and questions": {"memn2n-babi", "ntm-copy", "reader-cloze", "stack-anbn"},
             "Graphs": {"gat-sbm"},
         }
         keep(opened, "home")

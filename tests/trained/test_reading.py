@@ -80,7 +80,7 @@ def test_squad_metrics_stand_beside_the_window(squad):
         assert found[name] == pytest.approx(100 * sum(one[name] for one in each) / len(each))
     assert {"window_exact_match", "window_f1", "mass"} < set(found)
     for answer in answers:
-        assert answer.text in questions[0].document.raw or answer.text
+        assert answer.text.split() and answer.places == tuple(range(answer.places[0], answer.places[-1] + 1))
         assert answer.rows == ("first word", "last word") and answer.weights.shape == (2, len(answer.words))
 
 
@@ -99,8 +99,8 @@ def test_a_typed_story_is_answered_with_its_own_names(cloze, typed):
     assert len(answers) == 2 and set(answers) <= {"Mary Ann", "John", "Bill"}
     first, second = (json.loads(line) for line in model.answer(typed, as_json=True))
     assert [first["answer"], second["answer"]] == answers and second["question"] == "Bill now works for ___"
-    assert first["words"][0] == "Mary Ann" and len(first["weights"]["question"]) == len(first["words"])
-    assert sum(first["weights"]["question"]) == pytest.approx(1, abs=0.01)
+    assert first["words"][0] == "Mary Ann" and first["rows"] == ["question"]
+    assert len(first["weights"][0]) == len(first["words"]) and sum(first["weights"][0]) == pytest.approx(1, abs=0.01)
     assert model.predict(STORY["story"], "a judge hears ___ against John").text == answers[0]
 
 
@@ -142,7 +142,9 @@ def test_show(cloze, impatient, typed, tmp_path):
     assert len(list(model.show([str(typed)], None))) == 3  # two documents and a line between them
     lines = list(model.show(["1", "2"], tmp_path / "looks.png"))
     assert (tmp_path / "looks-1.png").stat().st_size > 5000 and str(tmp_path / "looks-2.png") in lines
+    assert list(model.show([], tmp_path / "looks.html"))[-1] == str(tmp_path / "looks.html")
     (text,) = Trained.open(impatient).show([], None)
+    assert any(line.startswith("@placeholder ") for line in text.split("\n")), "no line of shades for the hole"
     for what, message in ((["41"], "numbers 1 to 40"), (["my.json"], "neither a file")):
         with pytest.raises(ValueError, match=message):
             list(model.show(what, None))
@@ -159,3 +161,21 @@ def test_a_training_that_was_stopped_goes_on_the_same(tmp_path):
     training.fit(model, task.loader("train"), task.loader("valid"), run, recipe.build("train"), resume=True)
     one, other = (training.read_weights(training.Run.open(folder).weights("last"))[0] for folder in (whole, parts))
     assert one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", ["attentive", "impatient"])
+def test_it_learns_to_read(tmp_path, reader):
+    folder = trained(tmp_path / "run", "reader-cloze", "epochs=2", "tensorboard=false", "threads=1", f"reader={reader}")
+    found = Trained.open(folder).evaluate()
+    assert found["accuracy"] >= 95 and found["mass"] >= 60, found
+
+
+@pytest.mark.slow
+def test_without_permutation_it_learns_names_instead_of_reading(tmp_path):
+    """The paper's reason for anonymous entities: what is learned of names is worth nothing when they change."""
+    found = {}
+    for permute in ("true", "false"):
+        changes = ["train_size=3000", "epochs=12", "tensorboard=false", "threads=1", f"permute={permute}"]
+        found[permute] = Trained.open(trained(tmp_path / permute, "reader-cloze", *changes)).evaluate()["accuracy"]
+    assert found["true"] - found["false"] >= 20, found
