@@ -22,7 +22,7 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # of two at once in a process, Playwright starts only one
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not CHROMIUM:
