@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,7 @@ from torch.nn.functional import dropout, normalize, scaled_dot_product_attention
 
 import regard
 from regard import kernels
-from regard.bench.measure import Case, Row, as_json, machine, measure, table
+from regard.bench.measure import Case, Row, report
 from regard.kernels.forms import AdditiveForm
 from regard.masks import lengths
 from regard.parts import Score, Window
@@ -24,32 +22,21 @@ from regard.windows import LocalMonotonic, LocalPredictive
 
 def run(json_file: Path | None = None, compile: bool = False, quick: bool = False, only: str = "") -> list[Row]:
     """Measure the rows whose name holds ``only``, print the table, and write it as JSON if asked."""
-    about = machine()
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    print(f"{about['processor']}, {about['cores']} cores; {versions}")
-    print("Medians in milliseconds; `× eager` is how many times faster than eager ours is; MB is peak extra memory.\n")
-    rows: list[Row] = []
-    before = torch.get_num_threads()
-    try:
-        for threads in (1,) if quick else (1, 2):
-            for make in _cases():
-                torch.manual_seed(0)
-                case = make()
-                if only not in case.work:
-                    continue
-                if compile:
-                    torch._dynamo.reset()  # or it gives up after eight cases
-                    case.contenders["compile"] = torch.compile(case.contenders["eager"], dynamic=False)
-                rows += measure(case, threads, seconds=0.1 if quick else 0.5)
-                print(f"  {threads} thread{'s' * (threads > 1)}: {case.work}", file=sys.stderr)
-    finally:
-        torch.set_num_threads(before)
-    if not rows:
-        raise ValueError(f"no row of this benchmark has {only!r} in its name")
-    print(table(rows))
-    if json_file is not None:
-        json_file.write_text(json.dumps(as_json(rows), indent=1) + "\n")
-    return rows
+
+    def cases() -> Iterator[Callable[[], Case]]:
+        return map(partial(partial, _compiled), _cases()) if compile else _cases()
+
+    return report(
+        cases, threads=(1,) if quick else (1, 2), seconds=0.1 if quick else 0.5, only=only, json_file=json_file
+    )
+
+
+def _compiled(make: Callable[[], Case]) -> Case:
+    """A case with ``torch.compile`` of its eager contender as one more."""
+    case = make()
+    torch._dynamo.reset()  # or it gives up after eight cases
+    case.contenders["compile"] = torch.compile(case.contenders["eager"], dynamic=False)
+    return case
 
 
 def _cases() -> Iterator[Callable[[], Case]]:

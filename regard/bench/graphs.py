@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.bench.measure import Case, Row, as_json, machine, measure, table
+from regard.bench.measure import Case, Row, report
 from regard.edges import EdgeAttention, Edges
 from regard.scores import LeakyAdditive, LeakyConcat, ScaledDot
 from regard.systems.gat import GAT, Config
@@ -28,31 +26,17 @@ def run(json_file: Path | None = None, quick: bool = False, only: str = "") -> l
     """Measure the rows whose name holds ``only``, print the table, and write it as JSON if asked. ``quick`` takes
     graphs a hundred times smaller and one thread instead of two, to see that all runs."""
     pyg = _pyg()
-    about = machine()
-    about["versions"]["torch-geometric"] = pyg.__version__
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    print(f"{about['processor']}, {about['cores']} cores; {versions}")
-    print("Medians in milliseconds; `× pyg` is how many times faster than PyG ours is; MB is peak extra memory.\n")
-    rows: list[Row] = []
-    before = torch.get_num_threads()
-    try:
-        for threads in (1,) if quick else (2,):
-            for make in _cases(pyg, 100 if quick else 1):
-                torch.manual_seed(0)
-                case = make()
-                if only not in case.work:
-                    continue
-                rows += measure(case, threads, seconds=0.05 if quick else 0.3)
-                print(f"  {threads} thread{'s' * (threads > 1)}: {case.work}", file=sys.stderr)
-    finally:
-        torch.set_num_threads(before)
-    if not rows:
-        raise ValueError(f"no row of this benchmark has {only!r} in its name")
-    print(table(rows))
+    rows = report(
+        partial(_cases, pyg, 100 if quick else 1),
+        threads=(1,) if quick else (2,),
+        seconds=0.05 if quick else 0.3,
+        only=only,
+        json_file=json_file,
+        peer="pyg",
+        **{"torch-geometric": pyg.__version__},
+    )
     for line in slopes(rows):
         print(line)
-    if json_file is not None:
-        json_file.write_text(json.dumps(as_json(rows) | {"machine": about}, indent=1) + "\n")
     return rows
 
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import platform
 import random
 import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,58 @@ def measure(case: Case, threads: int, seconds: float = 1.0) -> list[Row]:
     return rows
 
 
+def report(
+    cases: Callable[[], Iterable[Callable[[], Case]]],
+    *,
+    threads: Sequence[int],
+    seconds: float,
+    only: str = "",
+    json_file: Path | None = None,
+    peer: str = "eager",
+    **versions: str,
+) -> list[Row]:
+    """Measure the cases whose name holds ``only``, on each number of threads, and print machine and table.
+
+    Args:
+        cases: they are built one by one, so that only one's tensors are in memory.
+        seconds: for each contender of a row.
+        json_file: where rows and machine are written too.
+        peer: the contender that the line above the table explains.
+        versions: of what else was measured.
+    """
+    about = machine()
+    about["versions"] |= versions
+    print(told(about))
+    print(
+        f"Medians in milliseconds; `× {peer}` is how many times faster than {peer} ours is; MB is peak extra memory.\n"
+    )
+    rows: list[Row] = []
+    before = torch.get_num_threads()
+    try:
+        for count in threads:
+            for make in cases():
+                torch.manual_seed(0)
+                case = make()
+                if only in case.work:
+                    rows += measure(case, count, seconds)
+                    print(f"  {count} thread{'s' * (count > 1)}: {case.work}", file=sys.stderr)
+    finally:
+        torch.set_num_threads(before)
+    if not rows:
+        raise ValueError(f"no row of this benchmark has {only!r} in its name")
+    print(table(rows))
+    if json_file is not None:
+        found = {"machine": about, "rows": [asdict(row) for row in rows]}
+        json_file.write_text(json.dumps(found, indent=1) + "\n")
+    return rows
+
+
+def told(about: dict[str, Any]) -> str:
+    """A machine in one line."""
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    return f"{about['processor']}, {about['cores']} cores; {versions}"
+
+
 def table(rows: Sequence[Row]) -> str:
     """A Markdown table, aligned so that it reads well in a terminal too."""
     others = list(dict.fromkeys(name for row in rows for name in row.milliseconds if name != "ours"))
@@ -117,11 +170,6 @@ def machine() -> dict[str, Any]:
             "numpy": numpy.__version__,
         },
     }
-
-
-def as_json(rows: Sequence[Row]) -> dict[str, Any]:
-    """The rows and the machine, for a file."""
-    return {"machine": machine(), "rows": [asdict(row) for row in rows]}
 
 
 def _same(case: Case) -> None:

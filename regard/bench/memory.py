@@ -3,8 +3,6 @@ NTM."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,7 @@ from torch import Tensor
 
 import regard
 from regard.bench import ntm
-from regard.bench.measure import Case, Row, as_json, machine, measure, table
+from regard.bench.measure import Case, Row, report
 from regard.systems.memn2n import Config, MemN2N
 
 # bAbI's twenty tasks: words, sentences that the memory holds, and the mean length of a story.
@@ -26,29 +24,8 @@ LENGTHS = (6, 15, 36, 2, 19, 6, 9, 9, 6, 6, 6, 6, 6, 8, 8, 9, 2, 6, 5, 6)
 def run(json_file: Path | None = None, quick: bool = False, only: str = "") -> list[Row]:
     """Measure the rows whose name holds ``only``, print the table, and write it as JSON if asked. ``quick`` takes fewer
     models, smaller memories and one thread, to see that all runs."""
-    about = machine()
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    print(f"{about['processor']}, {about['cores']} cores; {versions}")
-    print("Medians in milliseconds; `× eager` is how many times faster than eager ours is; MB is peak extra memory.\n")
-    rows: list[Row] = []
-    before = torch.get_num_threads()
-    try:
-        for threads in (1,) if quick else (1, 2):
-            for make in _cases(quick):
-                torch.manual_seed(0)
-                case = make()
-                if only not in case.work:
-                    continue
-                rows += measure(case, threads, seconds=0.05 if quick else 1.0)
-                print(f"  {threads} thread{'s' * (threads > 1)}: {case.work}", file=sys.stderr)
-    finally:
-        torch.set_num_threads(before)
-    if not rows:
-        raise ValueError(f"no row of this benchmark has {only!r} in its name")
-    print(table(rows))
-    if json_file is not None:
-        json_file.write_text(json.dumps(as_json(rows), indent=1) + "\n")
-    return rows
+    threads, seconds = ((1,), 0.05) if quick else ((1, 2), 1.0)
+    return report(partial(_cases, quick), threads=threads, seconds=seconds, only=only, json_file=json_file)
 
 
 def _cases(quick: bool) -> Iterator[Callable[[], Case]]:

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regard.bench.measure import machine
+from regard.bench.measure import machine, told
 
 MODEL = "translate-en-es"
 CLIENTS = 32
@@ -62,8 +62,7 @@ def run(json_file: Path | None = None, quick: bool = False, only: str = "", mode
     if not servers:
         raise ValueError(f"no row of this benchmark has {only!r} in its name")
     about = machine()
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    print(f"{about['processor']}, {about['cores']} cores; {versions}; {model}\n")
+    print(f"{told(about)}; {model}\n")
     found: dict[tuple[str, int], list[Round]] = {(name, n): [] for n in (1, CLIENTS) for name in servers}
     seconds, rounds = (2.0, 1) if quick else (10.0, 3)
     with ExitStack() as stack:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,37 +14,18 @@ from torch.nn import functional
 
 from regard.attention import Attended
 from regard.bench import draw
-from regard.bench.measure import Case, Row, as_json, machine, measure, table
+from regard.bench.measure import Case, Row, report
 from regard.glimpses import Retina
 from regard.systems import cnn, ram
 
 
 def run(json_file: Path | None = None, quick: bool = False, only: str = "") -> list[Row]:
     """Measure the rows whose name holds ``only``, print the tables, and write the first as JSON if asked."""
-    about, seconds = machine(), 0.1 if quick else 0.5
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    print(f"{about['processor']}, {about['cores']} cores; {versions}")
-    print("Medians in milliseconds; `× eager` is how many times faster than eager ours is; MB is peak extra memory.\n")
-    rows: list[Row] = []
-    before = torch.get_num_threads()
-    try:
-        for threads in (1,) if quick else (1, 2):
-            for make in cases():
-                torch.manual_seed(0)
-                case = make()
-                if only in case.work:
-                    rows += measure(case, threads, seconds)
-                    print(f"  {threads} thread{'s' * (threads > 1)}: {case.work}", file=sys.stderr)
-    finally:
-        torch.set_num_threads(before)
-    if not rows:
-        raise ValueError(f"no row of this benchmark has {only!r} in its name")
-    print(table(rows))
+    seconds = 0.1 if quick else 0.5
+    rows = report(cases, threads=(1,) if quick else (1, 2), seconds=seconds, only=only, json_file=json_file)
     if not only:
         print("\nOne forward of 64 images as they grow:\n", *growth(seconds=seconds), sep="\n")
         print("\nData, on one batch after the other:\n", *speed(seconds=seconds), sep="\n")
-    if json_file is not None:
-        json_file.write_text(json.dumps(as_json(rows), indent=1) + "\n")
     return rows
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.views._files import replace
-from regard.views.alignment import BLOCKS, INK, PLAIN, _array, _prints
+from regard.views._shared import BLOCKS, INK, PLAIN, as_array, printable
 from regard.views.page import Quantized
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#cc79a7")
 
 def pictures(name: str, values: Any, dimensions: int) -> np.ndarray:
     """An array of so many dimensions, none of them empty, with finite numbers."""
-    array = _array(values)
+    array = as_array(values)
     if array.ndim != dimensions or 0 in array.shape:
         raise ValueError(f"{name} should have {dimensions} dimensions and no empty one, not the shape {array.shape}")
     if not np.isfinite(array).all():
@@ -39,7 +39,7 @@ def packed(values: np.ndarray) -> Quantized:
 
 def shaded(image: np.ndarray, blocks: bool | None = None) -> list[str]:
     """An image (height, width) from 0 to 1 as lines of text; two rows share a line, since letters are tall."""
-    shades = BLOCKS if (_prints(BLOCKS) if blocks is None else blocks) else PLAIN
+    shades = BLOCKS if (printable(BLOCKS) if blocks is None else blocks) else PLAIN
     rows = np.concatenate([image, image[-1:]]) if len(image) % 2 else image
     levels = (rows.reshape(-1, 2, rows.shape[1]).mean(1).clip(0, 1) * (len(shades) - 1)).round().astype(int)
     return ["".join(shades[level] for level in row) for row in levels]

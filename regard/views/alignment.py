@@ -9,83 +9,42 @@ Weights are (T, S) tensors or arrays; ``rows`` are T target tokens and ``columns
 
 from __future__ import annotations
 
-import io
 import math
-import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from regard._lazy import nearest
-from regard.views._files import replace
 from regard.views._fonts import drawable, quiet, wrapped
+from regard.views._shared import (
+    BLOCKS,
+    INK,
+    LARGEST,
+    MUTED,
+    PLAIN,
+    Tokens,
+    as_array,
+    as_matrix,
+    coloured,
+    darkest,
+    legend_of,
+    names_of,
+    printable,
+    save,
+    shade,
+)
 from regard.views.page import Quantized, View
-from regard.views.text import ELLIPSIS, cells, clusters, labels, pad, right_to_left, shorten, visible
+from regard.views.text import ELLIPSIS, cells, clusters, pad, right_to_left, shorten, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
     from regard.tape import Tape
-
-Tokens = Sequence[str] | None
-
-LARGEST = 1 << 26
-"""How many weights one view of a page may hold."""
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What all pictures share
-
-
-def _array(weights: Any) -> np.ndarray:
-    """A float32 array from a tensor of any device and dtype, or from anything that NumPy understands."""
-    if hasattr(weights, "detach"):
-        weights = weights.detach().float().cpu().numpy()
-    return np.asarray(weights, dtype=np.float32)
-
-
-def _named(tokens: Tokens, size: int, axis: str, shape: tuple[int, ...]) -> list[str]:
-    """The tokens of an axis, checked against its size."""
-    if tokens is None:
-        return [str(number) for number in range(1, size + 1)]
-    if isinstance(tokens, str):
-        raise ValueError(f"{axis} is a list of tokens, not one string: list({tokens!r}) names each letter")
-    if len(tokens) != size:
-        raise ValueError(f"weights {shape} have {size} {axis}, but {len(tokens)} tokens came")
-    return [str(token) for token in tokens]
-
-
-def _matrix(weights: Any, rows: Tokens, columns: Tokens) -> tuple[np.ndarray, list[str], list[str]]:
-    """One (T, S) matrix with the labels of its axes."""
-    matrix = _array(weights)
-    if matrix.ndim != 2:
-        raise ValueError(
-            f"one picture shows weights (T, S), not {matrix.shape}: choose one, weights[0], or average heads, "
-            "weights.mean(-3)"
-        )
-    if not np.isfinite(matrix).all():
-        t, s = (int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
-        raise ValueError(f"weights hold {matrix[t, s]} at row {t}, column {s}; there is no colour for that")
-    named = (_named(tokens, size, axis, matrix.shape) for tokens, size, axis in _axes(rows, columns, matrix))
-    row_labels, column_labels = (labels(tokens) for tokens in named)
-    return matrix, row_labels, column_labels
-
-
-def _axes(rows: Tokens, columns: Tokens, matrix: np.ndarray) -> tuple[tuple[Tokens, int, str], ...]:
-    return (rows, matrix.shape[-2], "rows"), (columns, matrix.shape[-1], "columns")
-
-
-def _top(matrix: np.ndarray) -> float:
-    """The weight that gets the darkest colour: 1, or the largest where all are small, as in long documents."""
-    largest = float(matrix.max(initial=0.0))
-    return 1.0 if largest > 0.5 or largest <= 0 else largest
 
 
 def _pool(matrix: np.ndarray, rows: list[str], columns: list[str], most: int) -> tuple[Any, list[str], list[str], str]:
@@ -101,13 +60,24 @@ def _pool(matrix: np.ndarray, rows: list[str], columns: list[str], most: int) ->
     return matrix, joined[0], joined[1], note
 
 
+__all__ = [
+    "Hypothesis",
+    "Reading",
+    "Tokens",
+    "beam",
+    "figure",
+    "from_tape",
+    "hypotheses",
+    "save",
+    "sentence",
+    "terminal",
+    "view",
+]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Terminal
 
-BLOCKS = " ░▒▓█"
-PLAIN = " .:+#"
-_STEPS = (0.05, 0.25, 0.5, 0.75)
-_COLOURS = (110, 74, 32, 33)  # of the 256: blues that are seen on black and on white
 _LONGEST = 14  # cells of a label
 _TALLEST = 10  # lines of a label that is written downwards
 _MOST = 128  # rows or columns
@@ -135,14 +105,14 @@ def terminal(
     Source words stand above the columns, written downwards where the line is too short for them, and where even that
     does not fit, the columns continue below.
     """
-    matrix, row_names, column_names = _matrix(weights, rows, columns)
+    matrix, row_names, column_names = as_matrix(weights, rows, columns)
     if 0 in matrix.shape:
         return f"nothing to align: {matrix.shape[0]} target and {matrix.shape[1]} source words"
     width = max(24, shutil.get_terminal_size().columns if width is None else width)
-    colour = _colours() if colour is None else colour
-    shades = BLOCKS if (_prints(BLOCKS) if blocks is None else blocks) else PLAIN
+    colour = coloured() if colour is None else colour
+    shades = BLOCKS if (printable(BLOCKS) if blocks is None else blocks) else PLAIN
 
-    scale = _top(matrix)
+    scale = darkest(matrix)
     matrix, row_names, column_names, note = _pool(matrix, row_names, column_names, _MOST)
     row_names = [shorten(name, min(_LONGEST, width // 3)) for name in row_names]
     margin = max(map(cells, row_names))
@@ -162,33 +132,13 @@ def terminal(
         names = column_names[band]
         lines += [" " * (margin + 1) + line for line in (_across(names, widths) if across else _down(names))]
         for name, row in zip(row_names, matrix):
-            shaded = gap.join(_cell(weight / scale, w, shades, colour) for weight, w in zip(row[band], widths[band]))
+            shaded = gap.join(shade(weight / scale, w, shades, colour) for weight, w in zip(row[band], widths[band]))
             lines.append(f"{_isolated(pad(name, margin, 'right'))} {shaded}")
     lines.append("")
-    for below, plain in (_legend(scale, shades, colour, width), (shorten(note, width),) * 2):
+    for below, plain in (legend_of(scale, shades, colour, width), (shorten(note, width),) * 2):
         lines.append(" " * min(margin + 1, width - cells(plain)) + below)
     text = "\n".join(line.rstrip() for line in lines).rstrip("\n")
     return text if shades == BLOCKS else text.translate({ord(ELLIPSIS): "~", ord("×"): "x"})
-
-
-def _cell(weight: float, width: int, shades: str, colour: bool) -> str:
-    level = sum(weight >= step for step in _STEPS)
-    text = shades[level] * width
-    return f"\x1b[38;5;{_COLOURS[level - 1]}m{text}\x1b[0m" if colour and level else text
-
-
-def _legend(scale: float, shades: str, colour: bool, width: int) -> tuple[str, str]:
-    """What the shades mean, and the same without colour."""
-    least = "≥ " if shades == BLOCKS else ">= "
-    levels = [f"{100 * step * scale:.{0 if scale == 1 else 1}f}" for step in _STEPS]
-    for start, sep, end in ((least, " %  ", " %"), ("", " ", " %")):
-        texts = [
-            sep.join(f"{_cell(step, 1, shades, shown)} {start}{level}" for step, level in zip(_STEPS, levels)) + end
-            for shown in (colour, False)
-        ]
-        if cells(texts[1]) <= width:
-            break
-    return texts[0], texts[1]
 
 
 def _across(names: list[str], widths: list[int]) -> list[str]:
@@ -209,23 +159,8 @@ def _isolated(text: str) -> str:
     return f"\u200e{text}\u200e" if any(map(right_to_left, text)) else text
 
 
-def _colours() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _prints(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Figure
-
-INK, MUTED = "#1b1f24", "#5b6470"
-FORMATS = ("png", "svg", "pdf")
 
 # In inches.
 _CELL = (0.2, 0.46)  # the smallest, so that every label is read, and the largest
@@ -261,10 +196,10 @@ def figure(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    matrix, row_names, column_names = _matrix(weights, rows, columns)
+    matrix, row_names, column_names = as_matrix(weights, rows, columns)
     if 0 in matrix.shape:
         raise ValueError(f"nothing to draw: weights are {matrix.shape}")
-    top = _top(matrix) if top is None else top
+    top = darkest(matrix) if top is None else top
     matrix, row_names, column_names, note = _pool(matrix, row_names, column_names, 2000)
     heading = "\n".join(filter(None, (visible(title) if title else "", note)))
     cut = [[shorten(name, 28) for name in names] for names in (row_names, column_names)]
@@ -339,22 +274,6 @@ def figure(
     return drawing
 
 
-def save(drawing: Figure, path: str | os.PathLike[str]) -> None:
-    """Write the figure as the suffix says: .png, .svg or .pdf. The same figure gives the same bytes."""
-    from matplotlib import rc_context
-
-    path = Path(path)
-    form = path.suffix.lower().removeprefix(".")
-    if form not in FORMATS:
-        known = nearest(form, FORMATS)
-        raise ValueError(f"{path}: the suffix says how a figure is written, and {path.suffix!r} says nothing; {known}")
-    undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
-    data = io.BytesIO()
-    with quiet(), rc_context({"svg.hashsalt": "regard", "pdf.fonttype": 42}):
-        drawing.savefig(data, format=form, dpi=200, metadata=undated)
-    replace(path, data.getvalue())
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Views for the page
 
@@ -410,7 +329,7 @@ def beam(
     """
     if not readings:
         raise ValueError("an alignment needs at least one reading")
-    arrays = [_array(reading.weights) for reading in readings]
+    arrays = [as_array(reading.weights) for reading in readings]
     shapes = sorted({(*array.shape[:-2], array.shape[-1]) for array in arrays if array.ndim >= 2}, key=len)
     if any(not 2 <= array.ndim <= 4 for array in arrays) or len(shapes) > 1:
         raise ValueError(
@@ -419,12 +338,12 @@ def beam(
         )
     if (size := sum(array.size for array in arrays)) > LARGEST:
         raise ValueError(f"a page takes {LARGEST:,} weights, and these are {size:,}: choose fewer layers or heads")
-    source = _named(columns, arrays[0].shape[-1], "columns", arrays[0].shape)
+    source = names_of(columns, arrays[0].shape[-1], "columns", arrays[0].shape)
     if layers is not None and (arrays[0].ndim != 4 or len(layers) != len(arrays[0])):
         raise ValueError(f"{len(layers)} names of layers came for weights {arrays[0].shape}")
     found = []
     for reading, array in zip(readings, arrays):
-        target = _named(reading.rows, array.shape[-2], "rows", array.shape)
+        target = names_of(reading.rows, array.shape[-2], "rows", array.shape)
         found.append(
             {
                 "rows": target,
@@ -450,7 +369,7 @@ def hypotheses(
     for one in found:
         if one.alignment is None:
             raise ValueError("this hypothesis has no alignment: its system has no attention over the source")
-        rows, weights = list(spell(list(one.tokens))), _array(one.alignment)
+        rows, weights = list(spell(list(one.tokens))), as_array(one.alignment)
         if len(weights) == len(rows) + 1:
             rows.append(end)
         if columns is not None and not weights[:, len(columns) :].any():  # the padding of a batch
@@ -474,7 +393,7 @@ def from_tape(tape: Tape, names: str | Sequence[str] = "*", *, batch: int = 0, t
     if not chosen:
         raise ValueError(f"no attention on this tape is called {' or '.join(patterns)}: {nearest(patterns[0], tape)}")
     entries = [tape[name] for name in chosen]
-    arrays = [_array(entry.weights) for entry in entries]
+    arrays = [as_array(entry.weights) for entry in entries]
     members = [array[batch] if array.ndim > 2 else array for array in arrays]
     if len({array.shape for array in members}) > 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(chosen, members))

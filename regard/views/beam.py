@@ -13,7 +13,8 @@ import numpy as np
 
 from regard.views import alignment
 from regard.views._fonts import drawable, wrapped
-from regard.views.alignment import INK, MUTED, Reading, Tokens, _matrix, _top
+from regard.views._shared import INK, MUTED, Tokens, as_matrix, darkest
+from regard.views.alignment import Reading
 from regard.views.text import cells, shorten, visible
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def _checked(readings: Sequence[Reading], columns: Tokens) -> list[tuple[np.ndar
         raise ValueError("a beam has at least one hypothesis")
     found = []
     for number, reading in enumerate(readings[:MOST], 1):
-        matrix, rows, names = _matrix(reading.weights, reading.rows, columns)
+        matrix, rows, names = as_matrix(reading.weights, reading.rows, columns)
         if 0 in matrix.shape:
             raise ValueError(f"hypothesis {number} is empty: weights {matrix.shape}")
         score = "" if reading.score is None else f"{reading.score:.2f}".replace("-", "−") + "  "
@@ -90,7 +91,7 @@ def figure(
     if heading:
         style: dict[str, Any] = {"fontsize": 12, "fontweight": "bold", "color": INK, "va": "top"}
         drawing.text(0.12 / width, 1 - 0.12 / height, heading, **style, **plain)
-    top = max(_top(matrix) for matrix, *_ in found)
+    top = max(darkest(matrix) for matrix, *_ in found)
     y = height - head
     for number, ((matrix, *_), rows, text, gap) in enumerate(zip(found, targets, headings, gaps)):
         drawing.text(0.12 / width, (y - 0.16) / height, text, fontsize=9.5, color=INK, va="top", **plain)

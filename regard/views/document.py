@@ -14,9 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views import alignment
 from regard.views._fonts import drawable, quiet
-from regard.views.alignment import BLOCKS, INK, MUTED, PLAIN, Tokens
+from regard.views._shared import (
+    BLOCKS,
+    INK,
+    MUTED,
+    PLAIN,
+    Tokens,
+    as_array,
+    coloured,
+    darkest,
+    legend_of,
+    names_of,
+    printable,
+    shade,
+)
 from regard.views.page import Quantized, View
 from regard.views.text import ELLIPSIS, cells, labels, pad, shorten
 
@@ -57,9 +69,9 @@ def terminal(
     """
     matrix, shown, names = _checked(words, weights, rows, blanks, marked)
     width = max(24, shutil.get_terminal_size().columns if width is None else width)
-    colour = alignment._colours() if colour is None else colour
-    shades = BLOCKS if (alignment._prints(BLOCKS) if blocks is None else blocks) else PLAIN
-    scale = alignment._top(matrix)
+    colour = coloured() if colour is None else colour
+    shades = BLOCKS if (printable(BLOCKS) if blocks is None else blocks) else PLAIN
+    scale = darkest(matrix)
     names = [shorten(name, _LONGEST) for name in names] if len(matrix) > 1 else [""] * len(matrix)
     margin = max(map(cells, names), default=0)
     margin += 1 if margin else 0
@@ -72,13 +84,13 @@ def terminal(
             gap, word = " " * (int(start) - used), bracketed[place]
             text += gap + word
             for look, row in enumerate(matrix):
-                below[look] += gap + alignment._cell(row[place] / scale, cells(word), shades, colour)
+                below[look] += gap + shade(row[place] / scale, cells(word), shades, colour)
             used = int(start) + cells(word)
         lines.append(text)
         # A look that sees nothing in this line is not written.
         seen = [bool((row[[place for place, _ in line]] >= 0.05 * scale).any()) for row in matrix]
         lines += [row for row, any_seen in zip(below, seen) if any_seen]
-    legend, _ = alignment._legend(scale, shades, colour, width)
+    legend, _ = legend_of(scale, shades, colour, width)
     lines += [legend, *(shorten(line, width) for line in _below(question, prediction, answers))]
     text = "\n".join(line.rstrip() for line in lines)
     return text if shades == BLOCKS else text.translate({ord(ELLIPSIS): "~"})
@@ -109,7 +121,7 @@ def figure(
     below = _below(question, prediction, answers)
     fonts, (shown, names, below, (heading,)) = drawable(shown, names, below, [title or ""])
     plain: dict[str, Any] = {"fontfamily": fonts, "parse_math": False}
-    scale, shade = alignment._top(matrix), colormaps[cmap]
+    scale, shade = darkest(matrix), colormaps[cmap]
     drawing = Figure(dpi=100)
     renderer = FigureCanvasAgg(drawing).get_renderer()
 
@@ -253,7 +265,7 @@ def _checked(
     words: Sequence[str], weights: Any, rows: Tokens, blanks: Sequence[bool] | None, marked: Collection[int]
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Weights (L, S), the words made visible, and the names of the looks."""
-    matrix = alignment._array(weights)
+    matrix = as_array(weights)
     matrix = matrix[None] if matrix.ndim == 1 else matrix
     if matrix.ndim != 2 or matrix.shape[1] != len(words) or 0 in matrix.shape:
         raise ValueError(
@@ -265,7 +277,7 @@ def _checked(
         raise ValueError(f"{len(blanks)} blanks came for {len(words)} words")
     if wrong := [place for place in marked if not 0 <= place < len(words)]:
         raise ValueError(f"word {wrong[0]} is marked, of {len(words)}; they count from 0")
-    names = alignment._named(rows, len(matrix), "rows", matrix.shape)
+    names = names_of(rows, len(matrix), "rows", matrix.shape)
     return matrix, labels(words), labels(names)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.views._pixels import COLOURS, beside, packed, paint, pictures, save_animation, shaded
-from regard.views.alignment import INK, MUTED
+from regard.views._shared import INK, MUTED, as_array
 from regard.views.page import Quantized, View
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def frames(
 
     All without the first dimension of :func:`figure`.
     """
-    image, location, patch, probability = (_numpy(each)[None] for each in (image, location, patch, probability))
+    image, location, patch, probability = (as_array(each)[None] for each in (image, location, patch, probability))
     image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
     scales, count = patch.shape[3], probability.shape[-1]
     names = _names(classes, probability)
@@ -149,7 +149,7 @@ def game(
 
 def _game(screen: Any, location: Any, patch: Any, sides: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
     screen, patch = pictures("screen", screen, 4), pictures("patch", patch, 5)
-    location, sides = pictures("location", location, 2), [int(side) for side in _numpy(sides)]
+    location, sides = pictures("location", location, 2), [int(side) for side in as_array(sides)]
     if len(screen) != len(patch) + 1 or len(location) != len(patch):
         shapes = f"{len(location)}, {len(screen)}"
         raise ValueError(f"{len(patch)} glimpses need as many locations and one screen more: {shapes}")
@@ -197,7 +197,7 @@ def terminal(
 ) -> str:
     """One image (C, height, width) as text, with the numbers of the glimpses where they were, and each glimpse at the
     sharpest scale with what it was taken for."""
-    image, location, patch, probability = (_numpy(each)[None] for each in (image, location, patch, probability))
+    image, location, patch, probability = (as_array(each)[None] for each in (image, location, patch, probability))
     image, location, patch, probability, _ = _checked(image, location, patch, probability, [1] * patch.shape[3])
     names, (height, wide) = _names(classes, probability), image.shape[-2:]
     lines = [list(line) for line in shaded(image[0].mean(0), blocks)]
@@ -223,7 +223,7 @@ def view(
     title: str = "",
 ) -> View:
     """One image and the path over it for the interactive page; all without the first dimension of :func:`figure`."""
-    image, location, patch, probability = (_numpy(each)[None] for each in (image, location, patch, probability))
+    image, location, patch, probability = (as_array(each)[None] for each in (image, location, patch, probability))
     image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
     thought = {"probability": Quantized(probability[0]), "classes": _names(classes, probability)}
     return _view(image, location[0], patch[0], sides, title, **thought)
@@ -258,10 +258,6 @@ def _numeral(t: int) -> str:
     return "123456789abcdefghijklmnopqrstuvwxyz"[t] if t < 35 else "*"
 
 
-def _numpy(values: Any) -> np.ndarray:
-    return values.detach().float().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
-
-
 def _names(classes: Sequence[str] | None, probability: np.ndarray) -> list[str]:
     count = probability.shape[-1]
     if classes is not None and len(classes) != count:
@@ -272,7 +268,7 @@ def _names(classes: Sequence[str] | None, probability: np.ndarray) -> list[str]:
 def _checked(image: Any, location: Any, patch: Any, probability: Any, sides: Any) -> tuple[Any, ...]:
     image, location = pictures("image", image, 4), pictures("location", location, 3)
     patch, probability = pictures("patch", patch, 6), pictures("probability", probability, 3)
-    sides = [int(side) for side in _numpy(sides)]
+    sides = [int(side) for side in as_array(sides)]
     count, times = len(image), location.shape[1]
     fits = all(each.shape[:2] == (count, times) for each in (location, patch, probability))
     if not fits or patch.shape[3] != len(sides):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.views._fonts import drawable
-from regard.views.alignment import BLOCKS, INK, LARGEST, MUTED, _prints
+from regard.views._shared import BLOCKS, INK, LARGEST, MUTED, printable
 from regard.views.page import Quantized, View
 from regard.views.text import cells, pad, shorten, visible
 
@@ -108,7 +108,7 @@ def terminal(
         blocks: draw bars with █ instead of #; if None, when stdout can print it.
     """
     ego, note = Ego.of(weights, index, node).strongest(most)
-    full = "█" if (_prints(BLOCKS) if blocks is None else blocks) else "#"
+    full = "█" if (printable(BLOCKS) if blocks is None else blocks) else "#"
     called = [shorten(name, 20) for name in _names(names, ego.others.tolist(), node)]
     sorts = ["" if kinds is None else shorten(visible(kinds[other]), 24) for other in ego.others]
     wide, broad = max(map(cells, called)), max(map(cells, sorts))

@@ -18,7 +18,8 @@ import numpy as np
 from regard._lazy import nearest
 from regard.views import alignment
 from regard.views._fonts import drawable, wrapped
-from regard.views.alignment import INK, MUTED, Reading, Tokens, _array, _named, _top
+from regard.views._shared import INK, MUTED, Tokens, as_array, darkest, names_of
+from regard.views.alignment import Reading
 from regard.views.page import View
 from regard.views.text import cells, labels, shorten, visible
 
@@ -34,16 +35,18 @@ _LINES = 34  # words in a picture of one word's lines
 
 def _checked(weights: Any, rows: Tokens, columns: Tokens) -> tuple[np.ndarray, list[str], list[str]]:
     """Weights (L, H, T, S) and the tokens of both axes."""
-    array = _array(weights)
+    array = as_array(weights)
     array = array[None] if array.ndim == 3 else array
     if array.ndim != 4 or 0 in array.shape:
-        raise ValueError(f"weights of heads are (L, H, T, S) or (H, T, S), none of them 0, not {_array(weights).shape}")
+        raise ValueError(
+            f"weights of heads are (L, H, T, S) or (H, T, S), none of them 0, not {as_array(weights).shape}"
+        )
     if not np.isfinite(array).all():
         raise ValueError("weights hold NaN or infinity; there is no colour for that")
     if columns is None and rows is not None and array.shape[-1] == array.shape[-2]:
         columns = rows
     high, wide = array.shape[-2:]
-    return array, _named(rows, high, "rows", array.shape), _named(columns, wide, "columns", array.shape)
+    return array, names_of(rows, high, "rows", array.shape), names_of(columns, wide, "columns", array.shape)
 
 
 def _layers(layers: Sequence[str] | None, count: int) -> list[str]:
@@ -55,7 +58,7 @@ def _layers(layers: Sequence[str] | None, count: int) -> list[str]:
 def spread(weights: Any) -> np.ndarray:
     """(…, T, S) → (…): over how many words a look is spread, were they looked at alike: the exponential of the mean
     entropy of the rows that look at anything."""
-    array = _array(weights).astype(np.float64)
+    array = as_array(weights).astype(np.float64)
     total = array.sum(-1)
     share = array / np.where(total > 0, total, 1.0)[..., None]
     entropy = -(share * np.log(np.where(share > 0, share, 1.0))).sum(-1)
@@ -145,7 +148,7 @@ def figure(
     if heading:
         style: dict[str, Any] = {"fontsize": 12, "fontweight": "bold", "color": INK, "va": "top"}
         drawing.text(0.12 / width, 1 - 0.12 / height, heading, **style, **plain)
-    top, found = _top(array), spread(array)
+    top, found = darkest(array), spread(array)
     for layer in range(count):
         bottom = height - head - (layer + 1) * (tall + down) + down
         middle = (bottom + tall / 2) / height
@@ -260,7 +263,7 @@ def word(
             left - 0.06, height_of(index, len(near)), name, color=INK if own else MUTED, va="center", **style, **plain
         )
     begin = height_of(near.index(place), len(near))
-    top = _top(looks)
+    top = darkest(looks)
     for index, (number, name) in enumerate(zip(far, right_names)):
         y, strong = height_of(index, len(far)), looks[:, number].max() >= 0.2 * top
         axes.text(right + room, y, name, fontsize=size, color=INK if strong else MUTED, va="center", **plain)

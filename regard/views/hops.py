@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views import alignment
 from regard.views._fonts import drawable, quiet, wrapped
-from regard.views.alignment import BLOCKS, INK, MUTED, PLAIN
+from regard.views._shared import BLOCKS, INK, MUTED, PLAIN, as_array, coloured, printable, shade
 from regard.views.page import Quantized, View
 from regard.views.text import ELLIPSIS, cells, labels, pad, shorten
 
@@ -54,8 +53,8 @@ def terminal(
     """
     matrix, told = _checked(story, weights, support)
     width = max(40, shutil.get_terminal_size().columns if width is None else width)
-    colour = alignment._colours() if colour is None else colour
-    shades = BLOCKS if (alignment._prints(BLOCKS) if blocks is None else blocks) else PLAIN
+    colour = coloured() if colour is None else colour
+    shades = BLOCKS if (printable(BLOCKS) if blocks is None else blocks) else PLAIN
     beside = (len(_SUPPORT) + 2 if support else 0) + (_HOP + 2) * len(matrix)
     room = min(max([5, *map(cells, told)]), max(12, width - beside))
     told = [shorten(sentence, room) for sentence in told]
@@ -63,7 +62,7 @@ def terminal(
     lines = [head + "".join(f"  {pad(f'hop {hop}', _HOP)}" for hop in range(1, len(matrix) + 1))]
     for place, sentence in enumerate(told):
         marked = f"  {pad('yes' if place in support else '', len(_SUPPORT))}" if support else ""
-        looked = "".join(f"  {weight:4.2f} {alignment._cell(weight, 2, shades, colour)}" for weight in matrix[:, place])
+        looked = "".join(f"  {weight:4.2f} {shade(weight, 2, shades, colour)}" for weight in matrix[:, place])
         lines.append(pad(sentence, room) + marked + looked)
     lines += [shorten(line, width) for line in _below(question, prediction, answer)]
     text = "\n".join(line.rstrip() for line in lines)
@@ -164,7 +163,7 @@ def view(
 
 
 def _checked(story: Sequence[str], weights: Any, support: Collection[int]) -> tuple[np.ndarray, list[str]]:
-    matrix = alignment._array(weights)
+    matrix = as_array(weights)
     if matrix.ndim != 2 or matrix.shape[1] != len(story) or 0 in matrix.shape:
         raise ValueError(f"weights of a table are (hops, sentences), not {matrix.shape} for {len(story)} sentences")
     if not np.isfinite(matrix).all():

@@ -17,7 +17,8 @@ import numpy as np
 
 from regard.views._fonts import drawable
 from regard.views._pixels import beside, packed, paint, pictures, shaded, sheet
-from regard.views.alignment import _array, _named, sentence
+from regard.views._shared import as_array, names_of
+from regard.views.alignment import sentence
 from regard.views.page import Quantized, View
 from regard.views.text import labels, shorten, visible
 
@@ -29,7 +30,7 @@ COLUMNS = 5
 
 
 def _checked(image: Any, words: Sequence[str], weights: Any) -> tuple[np.ndarray, list[str], np.ndarray]:
-    image, places = pictures("image", image, 3), _array(weights)
+    image, places = pictures("image", image, 3), as_array(weights)
     if places.ndim == 2:
         side = math.isqrt(places.shape[1])
         if side * side != places.shape[1]:
@@ -38,7 +39,7 @@ def _checked(image: Any, words: Sequence[str], weights: Any) -> tuple[np.ndarray
     places = pictures("weights", places, 3)
     if places.min() < 0:
         raise ValueError(f"weights hold {places.min()}; weights are not negative")
-    return image, _named(words, len(places), "rows", places.shape), places
+    return image, names_of(words, len(places), "rows", places.shape), places
 
 
 def figure(

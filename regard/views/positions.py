@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.views._pixels import pictures
-from regard.views.alignment import INK, LARGEST, MUTED
+from regard.views._shared import INK, LARGEST, MUTED
 from regard.views.page import View
 from regard.views.text import visible
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.views._pixels import COLOURS, beside, packed, paint, pictures, shaded, sheet
-from regard.views.alignment import _array
+from regard.views._shared import as_array
 from regard.views.page import View
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def terminal(images: Any, grids: Any, crops: Any, *, width: int | None = None, b
 
 def view(image: Any, grids: Any, crops: Any, *, title: str = "") -> View:
     """One picture for the interactive page; all without the first dimension of :func:`figure`."""
-    image, grids, crops = (_array(values)[None] for values in (image, grids, crops))
+    image, grids, crops = (as_array(values)[None] for values in (image, grids, crops))
     image, grids, crops = _checked(image, grids, crops)
     data = {"image": packed(image[0]), "grids": grids[0], "crops": packed(crops[0])}
     return View("rectified", title or "rectified", data)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views.alignment import INK, MUTED, _array
+from regard.views._shared import INK, MUTED, as_array
 from regard.views.page import Quantized, View
 from regard.views.text import shorten, visible
 
@@ -46,25 +46,25 @@ class Trace:
     actions: Sequence[str]
 
     def __post_init__(self) -> None:
-        time, shape = len(self.symbols), _array(self.weights).shape
+        time, shape = len(self.symbols), as_array(self.weights).shape
         others = {"next": len(self.next), "predicted": len(self.predicted)}
-        others |= {name: len(_array(getattr(self, name))) for name in ("probability", "known", "tops")}
+        others |= {name: len(as_array(getattr(self, name))) for name in ("probability", "known", "tops")}
         for name, length in others.items():
             if length != time:
                 raise ValueError(f"{time} symbols were read, but {name} has {length} entries")
         if len(shape) != 3 or shape[0] != time or shape[2] != len(self.actions):
             raise ValueError(f"weights are (T, stacks, actions), here ({time}, …, {len(self.actions)}), not {shape}")
-        if _array(self.tops).shape != shape[:2]:
-            raise ValueError(f"tops are (T, stacks), here {shape[:2]}, not {_array(self.tops).shape}")
+        if as_array(self.tops).shape != shape[:2]:
+            raise ValueError(f"tops are (T, stacks), here {shape[:2]}, not {as_array(self.tops).shape}")
 
     def wrong(self) -> list[int]:
         """The steps after which a determined symbol was not expected."""
-        known = _array(self.known) > 0
+        known = as_array(self.known) > 0
         return [t for t in range(len(self.symbols)) if known[t] and self.predicted[t] != self.next[t]]
 
     def busiest(self, most: int = 3) -> list[int]:
         """The stacks whose actions change the most, in their order."""
-        weights = _array(self.weights)
+        weights = as_array(self.weights)
         changes = weights.std(0).sum(-1) if len(weights) else np.zeros(weights.shape[1])
         return sorted(np.argsort(-changes, kind="stable")[:most].tolist())
 
@@ -72,15 +72,15 @@ class Trace:
 def _table(trace: Trace, stacks: Sequence[int] | None) -> tuple[list[str], list[list[str]], list[int], np.ndarray]:
     """Headings, cells, the stacks shown, and the action taken with each, (T, shown)."""
     chosen = trace.busiest() if stacks is None else list(stacks)
-    number = _array(trace.weights).shape[1]
+    number = as_array(trace.weights).shape[1]
     for stack in chosen:
         if not 0 <= stack < number:
             raise ValueError(f"there is no stack {stack}: they are numbered 0 to {number - 1}")
-    best = _array(trace.weights)[:, chosen].argmax(-1)
+    best = as_array(trace.weights)[:, chosen].argmax(-1)
     heads = ["read", "next", "expected", "p(next)"]
     heads += [head for stack in chosen for head in (f"stack {stack}", "top")]
     rows = []
-    probability, tops, known = _array(trace.probability), _array(trace.tops), _array(trace.known) > 0
+    probability, tops, known = as_array(trace.probability), as_array(trace.tops), as_array(trace.known) > 0
     wrong = set(trace.wrong())
     for t, symbol in enumerate(trace.symbols):
         sign = " ✗" if t in wrong else " ✓" if known[t] else ""
@@ -152,10 +152,10 @@ def view(trace: Trace, stacks: Sequence[int] | None = None, *, title: str = "") 
         raise ValueError("nothing was read, so there is no trace to show")
     data = {
         **{name: [str(symbol) for symbol in getattr(trace, name)] for name in ("symbols", "next", "predicted")},
-        "probability": Quantized(_array(trace.probability)),
-        "known": (_array(trace.known) > 0).tolist(),
-        "weights": Quantized(_array(trace.weights)),
-        "tops": _array(trace.tops),
+        "probability": Quantized(as_array(trace.probability)),
+        "known": (as_array(trace.known) > 0).tolist(),
+        "weights": Quantized(as_array(trace.weights)),
+        "tops": as_array(trace.tops),
         "actions": list(trace.actions),
         "stacks": chosen,
     }

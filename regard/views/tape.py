@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.views import alignment, graph, heads
-from regard.views.alignment import Reading, _array
+from regard.views._shared import as_array
+from regard.views.alignment import Reading
 from regard.views.page import View, frame
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def views(tape: Tape, *, batch: int = 0) -> list[View]:
                 made.append(graph.view(weights, index, most, title=name))
             continue
         try:
-            array = _array(entry.weights)
+            array = as_array(entry.weights)
         except ValueError:  # calls that cannot be joined
-            array = _array(look.weights)
+            array = as_array(look.weights)
         if array.ndim < 2 or 0 in array.shape:
             continue
         if array.ndim > 2:

@@ -16,7 +16,7 @@ import torch
 
 from regard.attention import attend
 from regard.views._fonts import drawable
-from regard.views.alignment import INK, MUTED, Tokens, _array, _named
+from regard.views._shared import INK, MUTED, Tokens, as_array, names_of
 from regard.views.text import labels, pad, shorten, visible
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Steps:
 
 def steps(query: Any, key: Any, value: Any) -> Steps:
     """Every number, computed by :func:`regard.attend`."""
-    query, key, value = _array(query), _array(key), _array(value)
+    query, key, value = as_array(query), as_array(key), as_array(value)
     if query.ndim != 1 or key.ndim != 2 or value.ndim != 2 or len(key) != len(value) or not len(key):
         shapes = f"{query.shape}, {key.shape} and {value.shape}"
         raise ValueError(f"one query (D,), keys (S, D) and values (S, E) are walked through, not {shapes}")
@@ -90,7 +90,7 @@ def _vector(values: np.ndarray) -> list[str]:
 
 def _table(found: Steps, words: Tokens, of: int) -> tuple[list[str], list[tuple[str, list[list[str]]]], list[str]]:
     """Words; rows, each a name and the cells of each word; the sum."""
-    names = labels(_named(words, len(found.key), "words", found.key.shape))
+    names = labels(names_of(words, len(found.key), "words", found.key.shape))
     if not 0 <= of < len(names):
         raise ValueError(f"there is no word {of}: they are 0 to {len(names) - 1}")
     asked = [[] if place != of else _vector(found.query) for place in range(len(names))]

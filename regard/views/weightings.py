@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views.alignment import BLOCKS, INK, MUTED, PLAIN, _array, _prints
+from regard.views._shared import BLOCKS, INK, MUTED, PLAIN, as_array, printable
 from regard.views.page import Quantized, View
 from regard.views.text import shorten, visible
 
@@ -44,7 +44,7 @@ def used(weightings: Mapping[str, Any], *, spare: int = 1) -> tuple[int, int]:
 
 
 def _checked(name: str, values: Any) -> np.ndarray:
-    array = _array(values)
+    array = as_array(values)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name!r} is a picture of time and place, (T, …), not {array.shape}")
     if not np.isfinite(array).all():
@@ -77,7 +77,7 @@ def terminal(
         blocks: shade with ``░▒▓█`` instead of ``.:+#``; if None, when stdout can print them.
     """
     panels, first, _ = _panels(bits, weightings)
-    shades = BLOCKS if (_prints(BLOCKS) if blocks is None else blocks) else PLAIN
+    shades = BLOCKS if (printable(BLOCKS) if blocks is None else blocks) else PLAIN
     margin = max(5, *(len(name) + 1 for name in panels))
     width = max(margin + 10, shutil.get_terminal_size().columns if width is None else width)
     time = next(iter(panels.values())).shape[1]
