@@ -2,8 +2,10 @@
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -48,3 +50,21 @@ def test_int8_says_nearly_the_same(name):
     pairs = zip(exact.predict(sentences), rounded.predict(sentences))
     same = [one.text == other.text for (one,), (other,) in pairs]
     assert sum(same) >= 3
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent to a group of processes")
+def test_ctrl_c_ends_the_workers_without_a_word(tmp_path):
+    file = tmp_path / "asked.txt"
+    file.write_text("He reads a book every evening before he goes to bed.\n" * 20_000)
+    command = [sys.executable, "-m", "regard.cli", "predict", "translate-en-es", str(file), "--workers", "2"]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    running.stdout.readline()  # they are at work
+    os.killpg(running.pid, signal.SIGINT)
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 130 and "Traceback" not in told
+    with pytest.raises(ProcessLookupError):  # none is left of the group
+        for _ in range(100):
+            os.killpg(running.pid, 0)
+            time.sleep(0.1)
