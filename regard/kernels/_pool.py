@@ -1,11 +1,14 @@
 """Compiled loops and the threads that run them.
 
-The loops are serial numba functions that release the GIL; the work is split over a thread pool of ours that
-follows `torch.get_num_threads()`. numba's own parallel layers are not used: they abort under concurrent calls
-and change torch's thread count. Nor do the operators clear or sum large tensors with torch: where the cores are
+The loops are serial numba functions that release the GIL; the work is split over `torch.get_num_threads()` threads.
+Where PyTorch runs on GNU's OpenMP, as its Linux wheels do, they are its own: those spin for a while after each of its
+operators, and threads of ours would share the cores with them. Elsewhere, and in the child of a fork, where OpenMP's
+threads are gone, a thread pool of ours does it. numba's own parallel layers are not used: they abort under concurrent
+calls and change torch's thread count. Nor do the operators clear or sum large tensors with torch: where the cores are
 busy, its threads wait tens of milliseconds for each other.
 """
 
+import ctypes
 import os
 import sys
 import threading
@@ -63,12 +66,28 @@ def run(kernel: Any, items: int, cost: float, *args: Any) -> None:
     if parts == 1:
         kernel(0, items, *args)
         return
-    edges = [items * part // parts for part in range(parts + 1)]
-    pool = _executor(parts - 1)
-    others = [pool.submit(kernel, *edge, *args) for edge in pairwise(edges[1:])]
-    kernel(0, edges[1], *args)
-    for other in others:
-        other.result()
+    shares = iter(list(pairwise(items * part // parts for part in range(parts + 1))))
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        for first, last in shares:  # whoever comes first: a thread that is late leaves its share to the others
+            try:
+                kernel(first, last, *args)
+            except BaseException as error:
+                failed.append(error)
+
+    if _openmp is not None:
+        # All threads, needed or not: a team of another size would end some, and torch would have to start them anew.
+        _openmp.GOMP_parallel(_enter, work, torch.get_num_threads(), 0)
+        work()  # what an interrupt has left
+    else:
+        pool = _executor(parts - 1)
+        others = [pool.submit(work) for _ in range(parts - 1)]
+        work()
+        for other in others:
+            other.result()
+    if failed:
+        raise failed[0]
 
 
 def pieces(rows: int, length: int, least: int) -> int:
@@ -101,10 +120,28 @@ def _executor(workers: int) -> ThreadPoolExecutor:
         return _pool
 
 
+def _find_openmp() -> Any:
+    """The OpenMP that is already in this process, if it is GNU's."""
+    if not hasattr(os, "RTLD_NOLOAD"):
+        return None
+    try:
+        library = ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        library.GOMP_parallel.argtypes = [_Body, ctypes.py_object, ctypes.c_uint, ctypes.c_uint]
+        library.GOMP_parallel.restype = None
+    except (OSError, AttributeError):
+        return None
+    return library
+
+
+_Body = ctypes.CFUNCTYPE(None, ctypes.py_object)
+_enter = _Body(lambda work: work())
+_openmp = _find_openmp()
+
+
 def _forget() -> None:
-    """After a fork only the forking thread lives on: start without a pool, and with a lock that is free."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    """After a fork only the forking thread lives on: start without threads, and with a lock that is free."""
+    global _pool, _lock, _openmp
+    _pool, _lock, _openmp = None, threading.Lock(), None
 
 
 if hasattr(os, "register_at_fork"):
