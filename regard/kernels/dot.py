@@ -1,6 +1,7 @@
 """Dot products through torch's scaled_dot_product_attention, where it is right and where it is fast.
 
-Measured on CPU: SDPA is fast only for 4-D inputs with E = D and without dropout; at T = 1 two matrix products beat it.
+Measured on CPU: SDPA is fast only for 4-D inputs with E = D and without dropout; at T = 1 two matrix products beat it,
+and with gradients they do up to some fifty keys.
 It gives NaN for a row without an allowed key, hence the detour.
 """
 
@@ -13,6 +14,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from regard.kernels.forms import DotForm
 from regard.masks import may_look
 
+_FEW = 48
+"""Keys up to which plain matrix products and their gradients are faster."""
+
 
 def fits(form: DotForm, value: Tensor, allowed: Tensor | None, forced: bool = False) -> bool:
     """Can SDPA do it, and (unless ``forced``) does it pay?"""
@@ -21,7 +25,11 @@ def fits(form: DotForm, value: Tensor, allowed: Tensor | None, forced: bool = Fa
         return False
     if torch._C._functorch.maybe_current_level() is not None and not torch.compiler.is_compiling():
         return False
-    return forced or (queries > 1 and keys > 1 and width == value.shape[-1])
+    if forced:
+        return True
+    learning = torch.is_grad_enabled() and any(t.requires_grad for t in (form.query, form.key, value))
+    few = _FEW if learning and value.device.type == "cpu" else 1
+    return queries > 1 and keys > few and width == value.shape[-1]
 
 
 def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bool, temperature: float) -> Tensor:

@@ -51,6 +51,7 @@ from regard._lazy import nearest
 from regard.parts import Score
 from regard.scores import Additive, General
 from regard.systems.parts import text
+from regard.systems.parts.dropout import Dropout
 from regard.systems.parts.look import Look
 
 Batch = Mapping[str, Tensor]
@@ -168,7 +169,7 @@ class AttentiveReader(nn.Module):
             self.attention_end = regard.Attention(_score(config, config.joint))
         elif not pointer:
             self.output = nn.Linear(config.joint, config.entities, bias=False)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         nn.init.normal_(self.words.weight, std=config.spread)
         with torch.no_grad():
             self.words.weight[text.PAD].zero_()

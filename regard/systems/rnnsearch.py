@@ -27,6 +27,7 @@ import regard
 from regard import masks
 from regard.scores import Perceptron
 from regard.systems.parts import text
+from regard.systems.parts.dropout import Dropout
 from regard.systems.parts.look import Look
 
 
@@ -64,7 +65,7 @@ class RNNsearch(nn.Module):
         self.cell = nn.GRUCell(embedding + 2 * hidden, hidden)
         self.readout = nn.Linear(hidden + embedding + 2 * hidden, 2 * config.maxout)
         self.output = nn.Linear(config.maxout, config.target_vocab)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 import regard
 from regard import masks
 from regard.systems.parts import text
+from regard.systems.parts.dropout import Dropout
 from regard.systems.parts.look import Look
 
 
@@ -135,7 +136,7 @@ class Embedding(nn.Module):
         nn.init.normal_(self.words.weight, std=dim**-0.5)
         with torch.no_grad():
             self.words.weight[text.PAD].zero_()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = dim**0.5
         self.positions: Tensor
         self.register_buffer("positions", positions(512, dim), persistent=False)
@@ -160,7 +161,7 @@ class Residual(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.norm = nn.LayerNorm(config.dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.first = config.norm == "pre"
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:

@@ -6,10 +6,12 @@ A batch is a dict of tensors, batch first: ``source`` (B, S) and ``source_length
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from regard.systems.parts.cross_entropy import cross_entropy
 
 Batch = Mapping[str, Tensor]
 PAD, BOS, EOS, UNKNOWN = range(4)
@@ -20,25 +22,15 @@ def inputs(batch: Batch) -> Tensor:
     return batch["target"][:, :-1]
 
 
-def loss(hidden: Tensor, output: Callable[[Tensor], Tensor], batch: Batch, smoothing: float = 0.0) -> dict[str, Tensor]:
-    """Cross-entropy of (B, T, D) decoder states, means over the target's tokens.
-
-    Logits are computed only where there is a target, and label smoothing (Szegedy et al. 2015, arXiv:1512.00567)
-    needs no dense one: (1 − ε) · nll + ε · the mean over the vocabulary.
-    """
+def loss(hidden: Tensor, output: nn.Linear, batch: Batch, smoothing: float = 0.0) -> dict[str, Tensor]:
+    """Cross-entropy of (B, T, D) decoder states, means over the target's tokens; logits are computed only where there
+    is one."""
     target = batch["target"][:, 1:]
     real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]  # (B, T)
-    wanted = target[real]  # (N,)
-    log_prob = torch.log_softmax(output(hidden[real]).float(), dim=-1)  # (N, V)
-    each = -log_prob.gather(-1, wanted[:, None]).squeeze(-1)
+    found = cross_entropy(hidden[real], output, target[real], smoothing)
     count = real.sum()
-    nll = each.sum() / count.clamp_min(1)
-    total = nll
-    if smoothing:
-        spread = -log_prob.mean(-1).sum() / count.clamp_min(1)
-        total = (1 - smoothing) * nll + smoothing * spread
-    right = (log_prob.detach().argmax(-1) == wanted).sum() / count.clamp_min(1)
-    return {"loss": total, "nll": nll.detach(), "accuracy": right, "count": count}
+    share = 1 / count.clamp_min(1)
+    return {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}
 
 
 def flip(sequence: Tensor, lengths: Tensor) -> Tensor:

@@ -1,0 +1,92 @@
+"""Cross-entropy over a vocabulary, for as many rows at a time as fit into the cache.
+
+The logits of a batch are its largest tensor by far: 4,000 words of 8,000 kinds are 128 MB, and their gradient as much.
+Here a few hundred rows are scored, compared, and sent back through the last layer before the next are looked at. The
+loss is a number, so its gradient is known up to a factor as soon as the logits are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+_ENTRIES = 2**22  # of a piece of the logits
+
+
+class Entropy(NamedTuple):
+    """Sums over rows.
+
+    Attributes:
+        loss: (1 − ε) · nll + ε · the mean of −log p over the vocabulary, which has a gradient.
+        nll: −log p of what was wanted.
+        right: how often nothing was likelier than that.
+    """
+
+    loss: Tensor
+    nll: Tensor
+    right: Tensor
+
+
+def cross_entropy(rows: Tensor, output: nn.Linear, wanted: Tensor, smoothing: float = 0.0) -> Entropy:
+    """Of rows (N, D) that ``output`` turns into logits (N, V), where ``wanted`` (N,) is right; with label smoothing ε
+    (Szegedy et al. 2015, arXiv:1512.00567), for which no dense target is made."""
+    pieces = rows.device.type == "cpu" and rows.dtype == output.weight.dtype == torch.float32
+    pieces = pieces and not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
+    if not pieces or torch._C._functorch.maybe_current_level() is not None:
+        log_prob = torch.log_softmax(output(rows).float(), dim=-1)
+        nll, right = _compare(log_prob, wanted)
+        loss = (1 - smoothing) * nll - smoothing * log_prob.mean(-1).sum() if smoothing else nll
+        return Entropy(loss, nll.detach(), right)
+    learning = torch.is_grad_enabled() and (rows.requires_grad or output.weight.requires_grad)
+    return Entropy(*_Pieces.apply(rows, output.weight, output.bias, wanted, smoothing, learning))
+
+
+def _compare(log_prob: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    each = log_prob.gather(-1, wanted[:, None])[:, 0]
+    return -each.sum(), (each >= log_prob.detach().amax(-1)).sum()
+
+
+class _Pieces(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None, wanted: Tensor, smoothing: float, learning: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        kinds = len(weight)
+        size = max(_ENTRIES // kinds, 64)
+        logits, log_prob = rows.new_empty(2, min(size, len(rows)), kinds)
+        given = [
+            torch.zeros_like(tensor) if learning and tensor is not None else None for tensor in (rows, weight, bias)
+        ]
+        loss, nll, right = rows.new_zeros(()), rows.new_zeros(()), wanted.new_zeros(())
+        for first in range(0, len(rows), size):
+            some, aim = rows[first : first + size], wanted[first : first + size]
+            scores, log_p = logits[: len(some)], log_prob[: len(some)]
+            torch.mm(some, weight.t(), out=scores)
+            if bias is not None:
+                scores += bias
+            torch.log_softmax(scores, -1, out=log_p)
+            missed, hits = _compare(log_p, aim)
+            nll += missed
+            right += hits
+            loss += (1 - smoothing) * missed - (smoothing / kinds) * log_p.sum() if smoothing else missed
+            if learning:
+                # ∂loss/∂logits = p − (1 − ε) · what was wanted − ε/V
+                error = log_p.exp_()
+                if smoothing:
+                    error -= smoothing / kinds
+                error.scatter_add_(1, aim[:, None], error.new_full((len(some), 1), smoothing - 1))
+                torch.mm(error, weight, out=given[0][first : first + size])
+                given[1].addmm_(error.t(), some)
+                if bias is not None:
+                    given[2] += error.sum(0)
+        ctx.save_for_backward(*given)
+        ctx.mark_non_differentiable(nll, right)
+        return loss, nll, right
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        return *(None if tensor is None else tensor * grad for tensor in ctx.saved_tensors), None, None, None
