@@ -11,7 +11,7 @@ Letters: B batch, H heads, T queries, S keys, D query/key width, E value width; 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -180,6 +180,9 @@ class Memory:
     def select(self, index: Tensor) -> Memory:
         """The batch items ``index``, in that order: how a beam is reordered."""
         mask = None if self.mask is None else self.mask.select(index)
+        if self._shelf is not None and self._shelf.used == self.length:
+            shelf = self._shelf.select(index)
+            return Memory(*shelf.filled(), mask, self.project, shelf)
         shared = self.value is self.key
         key = self.key.index_select(0, index)
         return Memory(key, key if shared else self.value.index_select(0, index), mask, self.project)
@@ -200,30 +203,47 @@ class Memory:
             return Memory(*joined, mask, self.project)
         shelf = self._shelf
         if shelf is None or not shelf.has_room(self.length, count):
-            shelf = _Shelf(self.key, self.value, count)
-        return Memory(*shelf.put(key, value), mask, self.project, shelf)
+            shelf = _Shelf.holding(self.key, self.value, count)
+        shelf.put(key, value)
+        return Memory(*shelf.filled(), mask, self.project, shelf)
 
 
 class _Shelf:
-    """Room for keys and values that doubles when it is full. Only the memory that ends where the shelf does may
-    write.
+    """Room for keys and values that doubles when it is full. Only the memory that ends where the shelf does may write.
+
+    The rows of one place stand together, (room, …, D), so that those in use, to which a beam's are copied at every step,
+    are one block.
     """
 
-    def __init__(self, key: Tensor, value: Tensor, more: int):
-        self.used = key.shape[-2]
-        room = 2 * (self.used + more)
-        self.rows = [t.new_empty(*t.shape[:-2], room, t.shape[-1]) for t in (key, value)]
-        for rows, old in zip(self.rows, (key, value), strict=True):
-            rows.narrow(-2, 0, self.used).copy_(old)
+    def __init__(self, rows: Sequence[Tensor], used: int):
+        self.rows, self.used = rows, used
+
+    @classmethod
+    def holding(cls, key: Tensor, value: Tensor, more: int) -> _Shelf:
+        """With what there is, and twice the room that it and ``more`` need."""
+        used = key.shape[-2]
+        shelf = cls([t.new_empty(2 * (used + more), *t.shape[:-2], t.shape[-1]) for t in (key, value)], 0)
+        shelf.put(key, value)
+        return shelf
 
     def has_room(self, length: int, more: int) -> bool:
-        return self.used == length and length + more <= self.rows[0].shape[-2]
+        return self.used == length and length + more <= len(self.rows[0])
 
-    def put(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def put(self, key: Tensor, value: Tensor) -> None:
+        first, self.used = self.used, self.used + key.shape[-2]
         for rows, new in zip(self.rows, (key, value), strict=True):
-            rows.narrow(-2, self.used, new.shape[-2]).copy_(new)
-        self.used += key.shape[-2]
-        return self.rows[0].narrow(-2, 0, self.used), self.rows[1].narrow(-2, 0, self.used)
+            rows[first : self.used].copy_(new.movedim(-2, 0))
+
+    def filled(self) -> tuple[Tensor, Tensor]:
+        key, value = (rows[: self.used].movedim(0, -2) for rows in self.rows)
+        return key, value
+
+    def select(self, index: Tensor) -> _Shelf:
+        """Another with the batch items ``index``, in that order."""
+        chosen = [rows.new_empty(len(rows), len(index), *rows.shape[2:]) for rows in self.rows]
+        for old, new in zip(self.rows, chosen, strict=True):
+            torch.index_select(old[: self.used], 1, index, out=new[: self.used])
+        return _Shelf(chosen, self.used)
 
 
 NOTHING: Mapping[str, Tensor] = MappingProxyType({})

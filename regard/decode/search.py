@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from regard.decode.states import Model, Rows
 from regard.decode.tree import Choice, Hypothesis, Tree
+from regard.kernels import vocabulary
 
 _NEVER = float("-inf")
 
@@ -174,7 +175,7 @@ class _Best:
     def choose(self, logits: Tensor) -> Choice:
         """The hypotheses of the next step, from the logits (N, V) of the rows."""
         search = self.search
-        log_prob, token = _top(_log_softmax(logits), min(search.width, logits.shape[-1]))  # (N, k)
+        log_prob, token = _likeliest(logits, min(search.width, logits.shape[-1]))  # (N, k)
         log_prob = log_prob + search.total[search.place, None]
         best, which = self._by_sentence(log_prob, _NEVER).topk(search.width)  # (B, K) of (B, K·k)
         best = best.masked_fill(torch.arange(search.width, device=best.device) >= self.room, _NEVER)
@@ -276,6 +277,11 @@ class _Drawn:
 def _log_softmax(logits: Tensor) -> Tensor:
     """In single precision at least, because a hypothesis adds up many."""
     return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+
+def _likeliest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k greatest log-probabilities of each row (N, V), greatest first, and their tokens."""
+    return vocabulary.likeliest(logits, k) if vocabulary.fits(logits) else _top(_log_softmax(logits), k)
 
 
 def _top(values: Tensor, k: int, group: int = 64) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from regard import _heap
+
 _answer: Callable[[Any], Any] | None = None
 
 
@@ -58,6 +60,7 @@ def _uninterrupted() -> Iterator[None]:
 def _receive(answer: Callable[[Any], Any]) -> None:
     global _answer
     torch.set_num_threads(1)
+    _heap.keep()
     _answer = answer
 
 

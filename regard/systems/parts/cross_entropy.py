@@ -57,9 +57,8 @@ class _Pieces(torch.autograd.Function):
         kinds = len(weight)
         size = max(_ENTRIES // kinds, 64)
         logits, log_prob = rows.new_empty(2, min(size, len(rows)), kinds)
-        given = [
-            torch.zeros_like(tensor) if learning and tensor is not None else None for tensor in (rows, weight, bias)
-        ]
+        inputs = (rows, weight, bias)
+        given: list[Any] = [torch.zeros_like(t) if learning and t is not None else None for t in inputs]
         loss, nll, right = rows.new_zeros(()), rows.new_zeros(()), wanted.new_zeros(())
         for first in range(0, len(rows), size):
             some, aim = rows[first : first + size], wanted[first : first + size]

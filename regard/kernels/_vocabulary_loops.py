@@ -1,0 +1,96 @@
+"""The loops over a vocabulary, compiled by numba for float32 arrays in C order. Imported at first use only."""
+
+import numpy as np
+
+from regard.kernels._pool import compiled
+
+f32 = np.float32
+HALF, ONE = f32(0.5), f32(1)
+LANES = 64  # sums and maxima side by side: their order within a lane is the written one, so that they vectorize
+NEVER = f32(-np.inf)
+LEAST = f32(-87)  # below it e^x is no normal number
+LOG2_E = f32(1 / np.log(2))
+LN2_HIGH = f32(0.693359375)  # nine bits, so that its product with an exponent is exact
+LN2_LOW = f32(np.log(2) - 0.693359375)
+C2, C3, C4, C5, C6, C7 = (f32(1 / c) for c in (2, 6, 24, 120, 720, 5040))
+
+
+@compiled(reassociate=False)
+def exp(x):
+    """e^x for x <= 0: 2^n·e^f with |f| <= ln(2)/2, the power set in the exponent bits. NaN stays NaN."""
+    y = LEAST if x < LEAST else x
+    n = np.floor(y * LOG2_E + HALF)
+    f = (y - n * LN2_HIGH) - n * LN2_LOW
+    p = ((((((C7 * f + C6) * f + C5) * f + C4) * f + C3) * f + C2) * f + ONE) * f + ONE
+    return p * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(f32)
+
+
+@compiled
+def insert(value, index, best, which):
+    """Put a value among the best, greatest first; the last falls out."""
+    place = best.shape[0] - 1
+    while place > 0 and best[place - 1] < value:
+        best[place], which[place] = best[place - 1], which[place - 1]
+        place -= 1
+    best[place], which[place] = value, index
+
+
+@compiled
+def threshold(row, whole, best, which):
+    """A number that as many entries of a row as are wanted reach: of the maxima of its lanes, the last that is wanted."""
+    lanes = np.full(LANES, NEVER, f32)
+    for first in range(0, whole, LANES):
+        part = row[first : first + LANES]  # an index that cannot be negative, or nothing vectorizes
+        for lane in range(LANES):
+            lanes[lane] = part[lane] if part[lane] > lanes[lane] else lanes[lane]
+    best[:] = NEVER
+    for lane in range(LANES):
+        if lanes[lane] > best[best.shape[0] - 1]:
+            insert(lanes[lane], lane, best, which)
+    return best[best.shape[0] - 1]
+
+
+@compiled
+def greatest(row, best, which):
+    """The greatest entries of a row and where they are. Only a stretch in which one reaches a threshold is looked at
+    entry by entry."""
+    whole = row.shape[0] - row.shape[0] % LANES
+    least = threshold(row, whole, best, which)
+    best[:] = NEVER
+    which[:] = 0
+    for first in range(0, whole, LANES):
+        part, reached = row[first : first + LANES], 0
+        for lane in range(LANES):
+            reached += part[lane] >= least
+        if reached:
+            for lane in range(LANES):
+                if part[lane] > best[best.shape[0] - 1]:
+                    insert(part[lane], first + lane, best, which)
+    for index in range(whole, row.shape[0]):
+        if row[index] > best[best.shape[0] - 1]:
+            insert(row[index], index, best, which)
+
+
+@compiled
+def exponentials(row, top):
+    """The sum of e^(x − top) over a row."""
+    lanes = np.zeros(LANES, f32)
+    whole = row.shape[0] - row.shape[0] % LANES
+    for first in range(0, whole, LANES):
+        part = row[first : first + LANES]
+        for lane in range(LANES):
+            lanes[lane] += exp(part[lane] - top)
+    for index in range(whole, row.shape[0]):
+        lanes[index - whole] += exp(row[index] - top)
+    return lanes.sum()
+
+
+@compiled(reassociate=False)
+def likeliest(first, last, logits, log_prob, which):
+    """The greatest log-softmax of rows first..last, and where they are."""
+    for row in range(first, last):
+        greatest(logits[row], log_prob[row], which[row])
+        top = log_prob[row, 0]
+        total = np.log(exponentials(logits[row], top))
+        for place in range(log_prob.shape[1]):
+            log_prob[row, place] = (log_prob[row, place] - top) - total
