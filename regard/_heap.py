@@ -11,8 +11,8 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 def keep() -> bool:
     """Keep memory that tensors have given back for the next ones. Says whether the C library can.
 
-    glibc returns blocks of megabytes to the system at once, and every new tensor is then mapped and cleared page by page
-    again: up to a fifth of a decoding step. Since it holds for the whole process, only the command line calls it.
+    glibc returns blocks of megabytes to the system at once, and every new tensor is then mapped and cleared page by
+    page again: up to a fifth of a decoding step. Since it holds for the whole process, only the command line calls it.
     """
     if platform.libc_ver()[0] != "glibc":
         return False

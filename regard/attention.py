@@ -211,8 +211,8 @@ class Memory:
 class _Shelf:
     """Room for keys and values that doubles when it is full. Only the memory that ends where the shelf does may write.
 
-    The rows of one place stand together, (room, …, D), so that those in use, to which a beam's are copied at every step,
-    are one block.
+    The rows of one place stand together, (room, …, D), so that those in use, which a beam copies at every step, are one
+    block.
     """
 
     def __init__(self, rows: Sequence[Tensor], used: int):

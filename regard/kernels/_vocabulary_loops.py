@@ -37,7 +37,7 @@ def insert(value, index, best, which):
 
 @compiled
 def threshold(row, whole, best, which):
-    """A number that as many entries of a row as are wanted reach: of the maxima of its lanes, the last that is wanted."""
+    """A number that enough entries of a row reach: of the maxima of its lanes, the last that is wanted."""
     lanes = np.full(LANES, NEVER, f32)
     for first in range(0, whole, LANES):
         part = row[first : first + LANES]  # an index that cannot be negative, or nothing vectorizes

@@ -18,7 +18,7 @@ def fits(logits: Tensor) -> bool:
 
 
 def likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """(N, V) → the ``count`` greatest entries of each row's log-softmax, greatest first, and where they are, (N, count).
+    """(N, V) → the ``count`` greatest entries of each row's log-softmax, greatest first, and where they are.
 
     NaN or +inf in a row, or nothing but −inf, makes its results NaN.
     """
