@@ -11,8 +11,9 @@ Letters: B batch, H heads, T queries, S keys, D query/key width, E value width; 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -22,6 +23,8 @@ from torch import Tensor, nn
 
 from regard import _lazy, kernels, masks
 from regard.candidates import Everywhere, Nearby
+from regard.kernels import paged
+from regard.kernels.paged import Pages
 from regard.masks import Mask
 from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, build
 
@@ -130,7 +133,6 @@ class Pending:
         return self.normalizer(self.form.scores(), self.allowed)
 
 
-@dataclass(eq=False)
 class Memory:
     """Keys and values to look at many times; made by :meth:`Attention.remember`. A memory never changes.
 
@@ -138,19 +140,63 @@ class Memory:
         key: (…, S, D'), projected.
         value: (…, S, E).
         mask: which keys may be attended, and-ed with the mask of each call.
+        pages: where they are, if this is a selection. Keys and values are then put in order only when they are read.
     """
 
-    key: Tensor
-    value: Tensor
-    mask: Mask | None = None
-    project: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = field(default=None, repr=False)
-    _shelf: _Shelf | None = field(default=None, repr=False)
-    _permits: Tensor | None = field(default=None, repr=False)
+    def __init__(
+        self,
+        key: Tensor,
+        value: Tensor,
+        mask: Mask | None = None,
+        project: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None,
+    ):
+        self._key: Tensor | None = key
+        self._value: Tensor | None = value
+        self.mask = mask
+        self.project = project
+        self.pages: Pages | None = None
+        self._shelf: _Shelf | None = None
+        self._permits: Tensor | None = None
+
+    @classmethod
+    def _on(cls, shelf: _Shelf | None, pages: Pages | None, mask: Mask | None, project: Any) -> Memory:
+        """All of a shelf, or a selection."""
+        memory = cls.__new__(cls)
+        memory._key, memory._value = (None, None) if pages is not None or shelf is None else shelf.filled()
+        memory.mask, memory.project, memory.pages, memory._shelf, memory._permits = mask, project, pages, shelf, None
+        return memory
+
+    @property
+    def key(self) -> Tensor:
+        if self._key is None:
+            assert self.pages is not None
+            self._key = self.pages.gather(self.pages.key)
+        return self._key
+
+    @property
+    def value(self) -> Tensor:
+        if self._value is None:
+            assert self.pages is not None
+            shared = self.pages.value is self.pages.key
+            self._value = self.key if shared else self.pages.gather(self.pages.value)
+        return self._value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(…, S, D') of the keys."""
+        if self._key is not None:
+            return tuple(self._key.shape)
+        assert self.pages is not None
+        (count, length), (_, *between, width) = self.pages.place.shape, self.pages.key.shape
+        return (count, *between, length, width)
 
     @property
     def length(self) -> int:
         """S, the number of keys."""
-        return self.key.shape[-2]
+        return self.shape[-2]
+
+    def __repr__(self) -> str:
+        return f"Memory({self.shape[-2]} keys, {self.shape}, mask={self.mask})"
 
     def allowed(self) -> Tensor:
         """(…, S): the keys that some query may attend."""
@@ -163,7 +209,9 @@ class Memory:
 
     def within(self, mask: Mask | Tensor) -> Memory:
         """The same memory, of which only what ``mask`` allows too may be attended."""
-        return Memory(self.key, self.value, masks.both(self.mask, masks.as_mask(mask)), self.project, self._shelf)
+        new = copy(self)
+        new.mask, new._permits = masks.both(self.mask, masks.as_mask(mask)), None
+        return new
 
     def permits(self, query: Tensor) -> Tensor | None:
         """Boolean, broadcastable to (…, T, S): what these queries may attend. Where it is the same for every query, it
@@ -178,14 +226,18 @@ class Memory:
         return known
 
     def select(self, index: Tensor) -> Memory:
-        """The batch items ``index``, in that order: how a beam is reordered."""
+        """The batch items ``index``, in that order: how a beam is reordered. Without gradients nothing is copied before
+        it is read, and not even then where a kernel can read it as it lies."""
         mask = None if self.mask is None else self.mask.select(index)
-        if self._shelf is not None and self._shelf.used == self.length:
-            shelf = self._shelf.select(index)
-            return Memory(*shelf.filled(), mask, self.project, shelf)
-        shared = self.value is self.key
-        key = self.key.index_select(0, index)
-        return Memory(key, key if shared else self.value.index_select(0, index), mask, self.project)
+        if torch.is_grad_enabled() and (self.key.requires_grad or self.value.requires_grad):
+            shared = self.value is self.key
+            key = self.key.index_select(0, index)
+            return Memory(key, key if shared else self.value.index_select(0, index), mask, self.project)
+        shelf = self._shelf if self._shelf is not None and self._shelf.used == self.length else None
+        pages = self.pages
+        if pages is None:
+            pages = Pages.of(self.key, self.value) if shelf is None else shelf.pages()
+        return Memory._on(shelf, pages.select(index), mask, self.project)
 
     def append(self, key: Tensor, value: Tensor | None = None) -> Memory:
         """This memory and more keys (and values; keys by default) behind it, which every query may attend.
@@ -196,54 +248,57 @@ class Memory:
         key, value = _pair(key, value)
         if self.project is not None:
             key, value = self.project(key, value)
-        count, shape = key.shape[-2], (*self.key.shape[:-2], 1, self.length)
+        count, shape = key.shape[-2], (*self.shape[:-2], 1, self.length)
         mask = None if self.mask is None else self.mask.grow(shape, count)
         if torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value)):
             joined = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
             return Memory(*joined, mask, self.project)
-        shelf = self._shelf
-        if shelf is None or not shelf.has_room(self.length, count):
-            shelf = _Shelf.holding(self.key, self.value, count)
-        shelf.put(key, value)
-        return Memory(*shelf.filled(), mask, self.project, shelf)
+        shelf, pages = self._shelf, self.pages
+        if shelf is None or not shelf.has_room(self.length, key):
+            shelf, pages = _Shelf(self.key, self.value, count), None
+        place = shelf.put(key, value)
+        if pages is not None:
+            pages = pages._replace(place=torch.cat([pages.place, place], dim=1))
+        return Memory._on(shelf, pages, mask, self.project)
 
 
 class _Shelf:
     """Room for keys and values that doubles when it is full. Only the memory that ends where the shelf does may write.
 
-    The rows of one place stand together, (room, …, D), so that those in use, which a beam copies at every step, are one
-    block.
+    The rows of one place stand together, (room, N, …, D).
     """
 
-    def __init__(self, rows: Sequence[Tensor], used: int):
-        self.rows, self.used = rows, used
+    def __init__(self, key: Tensor, value: Tensor, more: int):
+        self.used, room = 0, 2 * (key.shape[-2] + more)
+        self.rows = [t.new_empty(room, *t.shape[:-2], t.shape[-1]) for t in (key, value)]
+        self.put(key, value)
 
-    @classmethod
-    def holding(cls, key: Tensor, value: Tensor, more: int) -> _Shelf:
-        """With what there is, and twice the room that it and ``more`` need."""
-        used = key.shape[-2]
-        shelf = cls([t.new_empty(2 * (used + more), *t.shape[:-2], t.shape[-1]) for t in (key, value)], 0)
-        shelf.put(key, value)
-        return shelf
+    def has_room(self, length: int, new: Tensor) -> bool:
+        room, *between = self.rows[0].shape[:-1]
+        fits = length + new.shape[-2] <= room and [*new.shape[:-2]][1:] == between[1:]
+        return self.used == length and fits and (not between or new.shape[0] <= between[0])
 
-    def has_room(self, length: int, more: int) -> bool:
-        return self.used == length and length + more <= len(self.rows[0])
-
-    def put(self, key: Tensor, value: Tensor) -> None:
+    def put(self, key: Tensor, value: Tensor) -> Tensor:
+        """Add them; where each item finds them, as in :class:`Pages`."""
         first, self.used = self.used, self.used + key.shape[-2]
         for rows, new in zip(self.rows, (key, value), strict=True):
-            rows[first : self.used].copy_(new.movedim(-2, 0))
+            target = rows[first : self.used]
+            (target[:, : new.shape[0]] if new.ndim > 2 else target).copy_(new.movedim(-2, 0))
+        return self._places(first, key.shape[0])
 
     def filled(self) -> tuple[Tensor, Tensor]:
+        """Keys and values, (N, …, S, D)."""
         key, value = (rows[: self.used].movedim(0, -2) for rows in self.rows)
         return key, value
 
-    def select(self, index: Tensor) -> _Shelf:
-        """Another with the batch items ``index``, in that order."""
-        chosen = [rows.new_empty(len(rows), len(index), *rows.shape[2:]) for rows in self.rows]
-        for old, new in zip(self.rows, chosen, strict=True):
-            torch.index_select(old[: self.used], 1, index, out=new[: self.used])
-        return _Shelf(chosen, self.used)
+    def pages(self) -> Pages:
+        key, value = (rows.flatten(0, 1) for rows in self.rows)
+        return Pages(key, value, self._places(0, self.rows[0].shape[1]))
+
+    def _places(self, first: int, items: int) -> Tensor:
+        device = self.rows[0].device
+        places = torch.arange(first, self.used, device=device) * self.rows[0].shape[1]
+        return places + torch.arange(items, device=device)[:, None]
 
 
 NOTHING: Mapping[str, Tensor] = MappingProxyType({})
@@ -279,6 +334,10 @@ class Call(NamedTuple):
 def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     """The whole of attention: window → score → mask → normalize → refine → sum."""
     score, normalizer, window, refiner = recipe
+    if memory.pages is not None and window is None and refiner is None and not call.dropout:
+        found = paged.look(score, normalizer, query, memory.pages, call.allowed)
+        if found is not None:
+            return Attended(*found, lambda: score(query, memory.key)) if call.want else Attended(found[0])
     key, value, given = memory.key, memory.value, _distribute(recipe, call)
 
     # A score of places must know which keys a window took, and no kernel does.
@@ -534,20 +593,20 @@ def _pair(key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
-    key, value = memory.key, memory.value
-    asked, known = query.shape, key.shape
-    fits = len(asked) == len(known) >= 2 and asked[:-2] == known[:-2] and query.device == key.device
+    key, value = (memory.key, memory.value) if memory.pages is None else memory.pages[:2]
+    asked, known = query.shape, memory.shape
+    fits = len(asked) == len(known) >= 2 and tuple(asked[:-2]) == known[:-2] and query.device == key.device
     width = score.query_dim if score.query_dim is not None else known[-1] if score.same_width else asked[-1]
     if fits and asked[-1] == width and query.dtype == key.dtype == value.dtype:
         return
-    name = type(score).__name__
+    key, value, name = memory.key, memory.value, type(score).__name__
     if query.ndim < 2:
         raise ValueError(f"query is (…, T, D), not {_shape(query)}; a single query is T=1: query[None]")
     if query.ndim != key.ndim:
         raise ValueError(
             f"query {_shape(query)} and key {_shape(key)} differ in rank; one query for an item is T=1: query[:, None]"
         )
-    if asked[:-2] != known[:-2]:
+    if tuple(asked[:-2]) != known[:-2]:
         raise ValueError(f"query {_shape(query)} and key {_shape(key)} differ in their leading dimensions")
     if query.device != key.device:
         raise ValueError(f"query is on {query.device} but key on {key.device}")

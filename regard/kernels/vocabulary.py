@@ -22,10 +22,10 @@ def likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
     NaN or +inf in a row, or nothing but −inf, makes its results NaN.
     """
-    from regard.kernels import _vocabulary_loops
+    from regard.kernels import _decoding_loops
 
     log_prob = logits.new_empty(len(logits), count)
     which = torch.empty(len(logits), count, dtype=torch.int64)
     given = [*_pool.arrays(logits), log_prob.numpy(), which.numpy()]
-    _pool.run(_vocabulary_loops.likeliest, len(logits), ENTRY * logits.numel(), *given)
+    _pool.run(_decoding_loops.likeliest, len(logits), ENTRY * logits.numel(), *given)
     return log_prob, which

@@ -1,11 +1,12 @@
-"""The loops over a vocabulary, compiled by numba for float32 arrays in C order. Imported at first use only."""
+"""The loops of a search, compiled by numba for float32 arrays in C order: over a vocabulary, and over the keys of each
+hypothesis. Imported at first use only."""
 
 import numpy as np
 
 from regard.kernels._pool import compiled
 
 f32 = np.float32
-HALF, ONE = f32(0.5), f32(1)
+ZERO, HALF, ONE = f32(0), f32(0.5), f32(1)
 LANES = 64  # sums and maxima side by side: their order within a lane is the written one, so that they vectorize
 NEVER = f32(-np.inf)
 LEAST = f32(-87)  # below it e^x is no normal number
@@ -94,3 +95,47 @@ def likeliest(first, last, logits, log_prob, which):
         total = np.log(exponentials(logits[row], top))
         for place in range(log_prob.shape[1]):
             log_prob[row, place] = (log_prob[row, place] - top) - total
+
+
+@compiled
+def normalize(weights, first, length):
+    """The softmax of ``length`` scores in their place; a row of −inf becomes 0."""
+    top, total = NEVER, ZERO
+    for s in range(length):
+        x = weights[first + s]
+        top = x if x > top or x != x else top
+    for s in range(length):
+        weights[first + s] = exp(weights[first + s] - top) if top != NEVER else ZERO
+        total += weights[first + s]
+    for s in range(length):
+        weights[first + s] /= total if total != ZERO else ONE
+
+
+@compiled
+def look(first, last, heads, width, depth, query, key, value, place, allowed, scale, weights, out):
+    """Attention of the items first..last, each with one query for each head: the softmax of scale·q·k over the rows
+    ``place`` (N, S) of key (R, H, width), and the sum of those of value (R, H, depth). Without items ``allowed`` allows
+    everything.
+
+    All but ``place`` and ``allowed`` lie flat and are counted without a sign: numba would count references to each row
+    that is taken out of an array, and could not rule out that an index is negative.
+    """
+    heads, width, depth, length = np.uint64(heads), np.uint64(width), np.uint64(depth), np.uint64(place.shape[1])
+    for n in range(np.uint64(first), np.uint64(last)):
+        for s in range(length):
+            row, may = np.uint64(place[n, s]) * heads, allowed.size == 0 or allowed[n, s]
+            for h in range(heads):
+                q, k, total = (n * heads + h) * width, (row + h) * width, ZERO
+                for d in range(width):
+                    total += query[q + d] * key[k + d]
+                weights[(n * heads + h) * length + s] = scale * total if may else NEVER
+        for h in range(heads):
+            normalize(weights, (n * heads + h) * length, length)
+            for e in range(depth):
+                out[(n * heads + h) * depth + e] = ZERO
+        for s in range(length):
+            row, may = np.uint64(place[n, s]) * heads, allowed.size == 0 or allowed[n, s]
+            for h in range(heads if may else np.uint64(0)):
+                o, v, weight = (n * heads + h) * depth, (row + h) * depth, weights[(n * heads + h) * length + s]
+                for e in range(depth):
+                    out[o + e] += weight * value[v + e]

@@ -1,0 +1,54 @@
+"""Weights in another order give the same answers."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard import decode
+from regard.decode.packed import _Packed, packed
+from regard.systems.transformer import Config, Transformer
+
+here = any(isinstance(module, _Packed) for module in packed(nn.Sequential(nn.Linear(2, 2))).modules())
+pytestmark = pytest.mark.skipif(not here, reason="oneDNN packs weights on x86 alone")
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Transformer(Config(300, 300, dim=64, heads=4, hidden=256, encoder_layers=1, decoder_layers=2)).eval()
+
+
+@pytest.fixture
+def batch():
+    return {"source": torch.randint(4, 300, (9, 6)), "source_lengths": torch.tensor([6, 5, 4, 6, 3, 6, 2, 1, 6])}
+
+
+def test_the_same_sentences(model, batch):
+    twin = packed(model)
+    assert sum(isinstance(module, _Packed) for module in twin.modules()) == 4 + 2 * 8 + 2 * 3 + 1
+    one, other = (decode.beam(each, batch, size=4, max_length=12) for each in (model, twin))
+    assert [best.tokens for best, *_ in one] == [best.tokens for best, *_ in other]
+    assert [best.log_prob for best, *_ in one] == pytest.approx([best.log_prob for best, *_ in other], rel=1e-4)
+
+
+def test_the_model_is_left_alone_and_its_weights_are_shared(model):
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    twin = packed(model)
+    assert not any(isinstance(module, _Packed) for module in model.modules())
+    assert type(model.encoder.layers[0].think[1]) is nn.ReLU
+    assert all(tensor.equal(before[name]) for name, tensor in model.state_dict().items())
+    assert twin.target.words.weight is model.target.words.weight
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 64, 700])
+@pytest.mark.parametrize("bias", [True, False])
+def test_any_number_of_rows(rows, bias):
+    model = nn.Sequential(nn.Linear(96, 512, bias=bias), nn.ReLU(), nn.Linear(512, 40, bias=bias))
+    x = torch.randn(rows, 2, 96)
+    with torch.no_grad():
+        torch.testing.assert_close(packed(model)(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_what_cannot_be_packed_stays():
+    for model in (nn.Linear(3, 3).double(), nn.Tanh(), nn.Linear(3, 3, device="meta")):
+        assert packed(model) is model
