@@ -43,17 +43,18 @@ def _fits(weight: Tensor) -> bool:
     return here and weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
-class _Packed(nn.Module):
-    """(…, in) → (…, out) without gradients, and ``then`` none or relu."""
+class _Packed(nn.Linear):
+    """A linear layer without gradients, and ``then`` none or relu."""
 
     def __init__(self, linear: nn.Linear, then: str):
-        super().__init__()
-        self.plain, self.then = linear, then
+        nn.Module.__init__(self)
+        self.in_features, self.out_features, self.then = linear.in_features, linear.out_features, then
+        self.weight, self.bias = linear.weight, linear.bias
         with torch.no_grad():
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight, _ROWS)
+            self.ordered = torch.ops.mkldnn._reorder_linear_weight(linear.weight, _ROWS)
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.numel() // max(x.shape[-1], 1)
-        if rows * self.plain.weight.numel() < _LITTLE:
-            return self.plain(x).relu() if self.then == "relu" else self.plain(x)
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.plain.bias, self.then, [], "")
+        if rows * self.weight.numel() < _LITTLE:
+            return super().forward(x).relu() if self.then == "relu" else super().forward(x)
+        return torch.ops.mkldnn._linear_pointwise(x, self.ordered, self.bias, self.then, [], "")

@@ -6,6 +6,7 @@ from torch import nn
 
 from regard import decode
 from regard.decode.packed import _Packed, packed
+from regard.scores import Additive
 from regard.systems.transformer import Config, Transformer
 
 here = any(isinstance(module, _Packed) for module in packed(nn.Sequential(nn.Linear(2, 2))).modules())
@@ -47,6 +48,14 @@ def test_any_number_of_rows(rows, bias):
     x = torch.randn(rows, 2, 96)
     with torch.no_grad():
         torch.testing.assert_close(packed(model)(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_score_that_cuts_the_weights_of_a_layer_in_two():
+    """RNNsearch and others take columns of a weight rather than call the layer."""
+    score = Additive(8, 8, 8)
+    query, key = torch.randn(2, 3, 8), torch.randn(2, 4, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(packed(score)(query, score.project(key)), score(query, score.project(key)))
 
 
 def test_what_cannot_be_packed_stays():
