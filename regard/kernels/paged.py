@@ -67,14 +67,14 @@ def look(
     if allowed is not None and allowed.shape[1:-1] != (1, 1):
         return None  # a mask for each head
 
-    from regard.kernels import _decoding_loops
+    from regard.kernels import _text_loops
 
     width, depth = query.shape[-1], pages.value.shape[-1]
     context, weights = query.new_empty(count, heads, depth), query.new_empty(count, heads, length)
     may = torch.empty(0, 0, dtype=torch.bool) if allowed is None else allowed[:, 0, 0].expand(count, length)
     rows = [array.reshape(-1) for array in _pool.arrays(form.query, pages.key, pages.value)]
-    scale = _decoding_loops.f32(form.scale / normalizer.temperature)
+    scale = _text_loops.f32(form.scale / normalizer.temperature)
     given = (heads, width, depth, *rows, *_pool.arrays(pages.place, may), scale)
     cost = ENTRY * weights.numel() * (width + depth)
-    _pool.run(_decoding_loops.look, count, cost, *given, weights.numpy().reshape(-1), context.numpy().reshape(-1))
+    _pool.run(_text_loops.look, count, cost, *given, weights.numpy().reshape(-1), context.numpy().reshape(-1))
     return context[:, :, None], weights[:, :, None]

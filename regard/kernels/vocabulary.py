@@ -1,4 +1,4 @@
-"""What a search asks of a vocabulary, in one pass over the logits, for float32 on the CPU."""
+"""What a loss and a search ask of a vocabulary, in one pass over the logits, for float32 on the CPU."""
 
 from __future__ import annotations
 
@@ -17,15 +17,35 @@ def fits(logits: Tensor) -> bool:
     return not learned and not torch.compiler.is_compiling() and kernels._fits_numba(logits)
 
 
+def trains(rows: Tensor, weight: Tensor) -> bool:
+    """May a loss of logits rows·weight be computed, and its gradient, by :func:`errors_`?"""
+    plain = torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()
+    plain = plain or torch._C._functorch.maybe_current_level() is not None
+    return not plain and kernels._fits_numba(rows, weight)
+
+
 def likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """(N, V) → the ``count`` greatest entries of each row's log-softmax, greatest first, and where they are.
 
     NaN or +inf in a row, or nothing but −inf, makes its results NaN.
     """
-    from regard.kernels import _decoding_loops
+    from regard.kernels import _text_loops
 
     log_prob = logits.new_empty(len(logits), count)
     which = torch.empty(len(logits), count, dtype=torch.int64)
     given = [*_pool.arrays(logits), log_prob.numpy(), which.numpy()]
-    _pool.run(_decoding_loops.likeliest, len(logits), ENTRY * logits.numel(), *given)
+    _pool.run(_text_loops.likeliest, len(logits), ENTRY * logits.numel(), *given)
     return log_prob, which
+
+
+def errors_(logits: Tensor, wanted: Tensor, smoothing: float, learning: bool) -> Tensor:
+    """(N, V) → (N, 3): −log p of ``wanted`` (N,), −Σ log p over the vocabulary, and 1 where nothing is likelier.
+
+    If ``learning``, the logits are overwritten by the gradient of (1 − ε) · the first + ε/V · the second.
+    """
+    from regard.kernels import _text_loops
+
+    found = logits.new_empty(len(logits), 3)
+    given = (logits.numpy(), wanted.numpy(), _text_loops.f32(smoothing), learning, found.numpy())
+    _pool.run(_text_loops.errors, len(logits), 2 * ENTRY * logits.numel(), *given)
+    return found

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from regard.kernels import vocabulary
+
 _ENTRIES = 2**22  # of a piece of the logits
 
 
@@ -33,20 +35,14 @@ class Entropy(NamedTuple):
 def cross_entropy(rows: Tensor, output: nn.Linear, wanted: Tensor, smoothing: float = 0.0) -> Entropy:
     """Of rows (N, D) that ``output`` turns into logits (N, V), where ``wanted`` (N,) is right; with label smoothing ε
     (Szegedy et al. 2015, arXiv:1512.00567), for which no dense target is made."""
-    pieces = rows.device.type == "cpu" and rows.dtype == output.weight.dtype == torch.float32
-    pieces = pieces and not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
-    if not pieces or torch._C._functorch.maybe_current_level() is not None:
+    if not vocabulary.trains(rows, output.weight):
         log_prob = torch.log_softmax(output(rows).float(), dim=-1)
-        nll, right = _compare(log_prob, wanted)
+        each = log_prob.gather(-1, wanted[:, None])[:, 0]
+        nll, right = -each.sum(), (each >= log_prob.detach().amax(-1)).sum()
         loss = (1 - smoothing) * nll - smoothing * log_prob.mean(-1).sum() if smoothing else nll
         return Entropy(loss, nll.detach(), right)
     learning = torch.is_grad_enabled() and (rows.requires_grad or output.weight.requires_grad)
     return Entropy(*_Pieces.apply(rows, output.weight, output.bias, wanted, smoothing, learning))
-
-
-def _compare(log_prob: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    each = log_prob.gather(-1, wanted[:, None])[:, 0]
-    return -each.sum(), (each >= log_prob.detach().amax(-1)).sum()
 
 
 class _Pieces(torch.autograd.Function):
@@ -56,34 +52,24 @@ class _Pieces(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         kinds = len(weight)
         size = max(_ENTRIES // kinds, 64)
-        logits, log_prob = rows.new_empty(2, min(size, len(rows)), kinds)
-        inputs = (rows, weight, bias)
+        logits = rows.new_empty(min(size, len(rows)), kinds)
+        inputs, sums = (rows, weight, bias), rows.new_zeros(3)
         given: list[Any] = [torch.zeros_like(t) if learning and t is not None else None for t in inputs]
-        loss, nll, right = rows.new_zeros(()), rows.new_zeros(()), wanted.new_zeros(())
         for first in range(0, len(rows), size):
-            some, aim = rows[first : first + size], wanted[first : first + size]
-            scores, log_p = logits[: len(some)], log_prob[: len(some)]
-            torch.mm(some, weight.t(), out=scores)
+            some = rows[first : first + size]
+            error = torch.mm(some, weight.t(), out=logits[: len(some)])
             if bias is not None:
-                scores += bias
-            torch.log_softmax(scores, -1, out=log_p)
-            missed, hits = _compare(log_p, aim)
-            nll += missed
-            right += hits
-            loss += (1 - smoothing) * missed - (smoothing / kinds) * log_p.sum() if smoothing else missed
+                error += bias
+            sums += vocabulary.errors_(error, wanted[first : first + size], smoothing, learning).sum(0)
             if learning:
-                # ∂loss/∂logits = p − (1 − ε) · what was wanted − ε/V
-                error = log_p.exp_()
-                if smoothing:
-                    error -= smoothing / kinds
-                error.scatter_add_(1, aim[:, None], error.new_full((len(some), 1), smoothing - 1))
                 torch.mm(error, weight, out=given[0][first : first + size])
                 given[1].addmm_(error.t(), some)
                 if bias is not None:
                     given[2] += error.sum(0)
         ctx.save_for_backward(*given)
+        nll, spread, right = sums.unbind()
         ctx.mark_non_differentiable(nll, right)
-        return loss, nll, right
+        return (1 - smoothing) * nll + (smoothing / kinds) * spread, nll, right
 
     @staticmethod
     @once_differentiable

@@ -1,5 +1,5 @@
-"""The loops of a search, compiled by numba for float32 arrays in C order: over a vocabulary, and over the keys of each
-hypothesis. Imported at first use only."""
+"""The loops of systems that write, compiled by numba for float32 arrays in C order: over a vocabulary, and over the
+keys of each hypothesis. Imported at first use only."""
 
 import numpy as np
 
@@ -95,6 +95,49 @@ def likeliest(first, last, logits, log_prob, which):
         total = np.log(exponentials(logits[row], top))
         for place in range(log_prob.shape[1]):
             log_prob[row, place] = (log_prob[row, place] - top) - total
+
+
+@compiled
+def errors(first, last, logits, wanted, smoothing, learning, found):
+    """Of the rows first..last into found (N, 3): −log p of what is wanted, −Σ log p over the vocabulary, and whether
+    nothing is likelier. If ``learning``, the logits become ∂loss/∂logits = p − (1 − ε)·wanted − ε/V."""
+    kinds = logits.shape[1]
+    whole = kinds - kinds % LANES
+    lanes, sums = np.empty(LANES, f32), np.empty(LANES, f32)
+    best, which = np.empty(1, f32), np.empty(1, np.int64)
+    for n in range(first, last):
+        row = logits[n]
+        top = threshold(row, whole, best, which)
+        for index in range(whole, kinds):
+            top = row[index] if row[index] > top else top
+        lanes[:] = ZERO
+        sums[:] = ZERO
+        aim = row[wanted[n]]
+        for start in range(0, whole, LANES):
+            part = row[start : start + LANES]
+            for lane in range(LANES):
+                x = part[lane] - top
+                sums[lane] += x
+                power = exp(x)
+                lanes[lane] += power
+                if learning:
+                    part[lane] = power
+        for index in range(whole, kinds):
+            x = row[index] - top
+            sums[index - whole] += x
+            power = exp(x)
+            lanes[index - whole] += power
+            if learning:
+                row[index] = power
+        total = lanes.sum()
+        found[n, 0] = np.log(total) + (top - aim)
+        found[n, 1] = kinds * np.log(total) - sums.sum()
+        found[n, 2] = aim >= top
+        if learning:
+            share, rest = ONE / total, smoothing / kinds
+            for index in range(kinds):
+                row[index] = row[index] * share - rest
+            row[wanted[n]] -= ONE - smoothing
 
 
 @compiled
