@@ -26,8 +26,9 @@ class Gaussian(Score):
         self.width = nn.Parameter(torch.tensor(float(width))) if learn_width else float(width)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        squared = (query.unsqueeze(-2) - key.unsqueeze(-3)).square().sum(-1)  # (…, T, S)
-        return squared * (-0.5 * self.width**-2)
+        apart = query.unsqueeze(-2) - key.unsqueeze(-3)  # (…, T, S, D)
+        squared = apart.square() if apart.requires_grad else apart.square_()
+        return squared.sum(-1) * (-0.5 * self.width**-2)
 
     def form(self, query: Tensor, key: Tensor) -> DotForm | None:
         if query.shape[-2] <= 1 or key.shape[-2] == 0:
