@@ -14,11 +14,11 @@ bin := .venv/bin
 # An interpreter that was upgraded away leaves a .venv that cannot start; set it up again.
 $(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
 
-.PHONY: help demo test test-slow bench gallery lint clean
+.PHONY: help demo test test-slow bench gallery results-translate lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.ready-demo ## translate with the shipped model, and see where each word came from
 	@sh tools/demo.sh $(bin)
@@ -32,16 +32,22 @@ test-slow: .venv/.ready-dev ## the tests that take minutes
 bench: .venv/.ready-demo ## speed and memory against plain PyTorch and peers
 	@$(bin)/regard bench attention $(ARGS)
 
+bench-translate: .venv/.ready-dev ## speed of translation against other toolkits, each in its own environment, .peers/NAME
+	@$(bin)/python tools/bench_translate.py $(ARGS)
+
 gallery: .venv/.ready-dev ## draw the pictures of docs/gallery.md again
 	@$(bin)/python tools/gallery.py
+
+results-translate: .venv/.ready-dev ## train and measure docs/results.md's translation tables: hours, goes on where it stopped
+	@$(bin)/python tools/results_translate.py --jobs $(JOBS) $(ARGS)
 
 lint: .venv/.ready-dev ## ruff, mypy and import-linter
 	@$(bin)/ruff check .
 	@$(bin)/mypy
 	@$(bin)/lint-imports --no-logo
 
-clean: ## remove .venv and every cache
-	rm -rf .venv .venv.unfinished build dist .pytest_cache .hypothesis .ruff_cache .mypy_cache .import_linter_cache
+clean: ## remove .venv, .peers and every cache
+	rm -rf .venv .venv.unfinished .peers build dist .pytest_cache .hypothesis .ruff_cache .mypy_cache .import_linter_cache
 	find regard tests examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are written last, so an install that was cut off leaves none.

@@ -55,6 +55,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -63,6 +64,10 @@ def options(
     ] = False,
 ) -> None:
     """Options that stand before every command; ``--traceback`` is read by :func:`main`."""
+    if context.invoked_subcommand in ("train", "evaluate", "predict", "serve"):
+        from regard import _heap
+
+        _heap.keep()
 
 
 @app.command("list")
@@ -196,6 +201,17 @@ def bench_serve(json_file: JsonFile = None, quick: Quick = False, only: Only = "
     _bench("serve", json_file, quick, only)
 
 
+@bench.command("translate")
+def bench_translate(
+    json_file: JsonFile = None,
+    quick: Quick = False,
+    only: Only = "",
+    lines: Annotated[int, typer.Option("--lines", help="Of the file for predict.", min=10)] = 100_000,
+) -> None:
+    """Time our translators as the work grows, and in other engines."""
+    _bench("translate", json_file, quick, only, lines=lines)
+
+
 @bench.command("vision")
 def bench_vision(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
     """Time glimpses against plain PyTorch."""
@@ -309,6 +325,31 @@ def average_command(
     if not kept:
         raise ValueError(f"{folder} kept no models to average: train with keep=5, for example")
     print(run.write_model("average", training.average(kept), {"averaged": len(kept)}))
+
+
+@app.command("align")
+def align_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN")],
+    split: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "valid",
+    data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")] = None,
+) -> None:
+    """Find the attention head that says best which word a word came from, and keep it in the run: for alignments,
+    pictures and unknown words."""
+    from regard import training
+    from regard.trained import Trained
+    from regard.trained.text import head_name
+
+    run = training.Run.open(folder)
+    model = Trained.open(folder, data=data)
+    if not hasattr(model, "choose_head"):
+        raise ValueError(f"{folder}: this kind of system ({model.task.kind}) has no heads to choose from")
+    chosen = model.choose_head(split)
+    run.note(alignment=chosen)
+    measured = {"gold": "1 − alignment error", "copied": "copied words that look at themselves"}[chosen["by"]]
+    print(f"layer.head  {measured}, {split}")
+    for name, share in chosen["heads"].items():
+        kept = name == head_name(chosen["layer"], chosen["head"])
+        print(f"{name:10} {100 * share:6.1f} %{'  kept' if kept else ''}")
 
 
 @app.command("export", epilog="Example: regard export runs/translate --out my-translator")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.bench.measure import Case, Row, report
+from regard.bench.measure import Case, Row, exponent, report
 from regard.edges import EdgeAttention, Edges
 from regard.scores import LeakyAdditive, LeakyConcat, ScaledDot
 from regard.systems.gat import GAT, Config
@@ -50,9 +49,8 @@ def slopes(rows: list[Row]) -> Iterator[str]:
                 if row.threads == threads and row.work.startswith("growth") and row.work.endswith(kind)
             ]
             if len(times) > 1:
-                (few, quick), (many, slow) = min(times), max(times)
-                exponent = math.log(slow / quick) / math.log(many / few)
-                yield f"\ngrowth, {kind}, {threads} threads: time ∝ edges^{exponent:.2f} (target: at most 1.1)"
+                found = exponent(times)
+                yield f"\ngrowth, {kind}, {threads} threads: time ∝ edges^{found:.2f} (target: at most 1.1)"
 
 
 def _edges_of(work: str) -> int:

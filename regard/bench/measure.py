@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import math
 import platform
 import random
 import re
@@ -144,11 +145,24 @@ def table(rows: Sequence[Row]) -> str:
         memory = [_number(row.megabytes.get(name), 1) for name in ("ours", rival)]
         ours = _number(row.milliseconds["ours"])
         body.append([row.work, str(row.threads), row.which, ours, *times, *ratios, *memory, row.target])
+    return aligned(head, body)
+
+
+def aligned(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """Cells as a Markdown table whose columns stand one below the other."""
+    body = list(body)
     widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
     lines = [head, ["-" * width for width in widths], *body]
     return "\n".join(
         "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |" for line in lines
     )
+
+
+def exponent(times: Iterable[tuple[float, float]]) -> float:
+    """e of time ∝ size^e, between the smallest and the largest of (size, time)."""
+    points = sorted(times)
+    (few, quick), (many, slow) = points[0], points[-1]
+    return math.log(slow / quick) / math.log(many / few)
 
 
 def machine() -> dict[str, Any]:

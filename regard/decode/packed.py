@@ -10,6 +10,7 @@ import copy
 import platform
 from itertools import pairwise
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,20 @@ def packed(model: _Model) -> _Model:
                 if bent:
                     setattr(module, after, nn.Identity())
     return twin
+
+
+def twin(model: _Model) -> _Model:
+    """:func:`packed`, made once, and anew after a change of the weights or of the model's ``config``."""
+    versions = tuple(0 if weight.is_inference() else weight._version for weight in model.parameters())
+    state = (getattr(model, "config", None), versions)
+    known = _twins.get(model)
+    if known is None or known[0] != state:
+        made = packed(model)
+        known = _twins[model] = (state, None if made is model else made)
+    return model if known[1] is None else known[1]
+
+
+_twins: WeakKeyDictionary[nn.Module, tuple[Any, Any]] = WeakKeyDictionary()
 
 
 def _fits(weight: Tensor) -> bool:

@@ -7,11 +7,13 @@ The decoder steps first and looks afterwards, with its new top state hₜ:
     aₜ(s) = softmax over s of score(hₜ, h̄ₛ)      query hₜ, key h̄ₛ, value h̄ₛ
     cₜ = Σₛ aₜ(s) h̄ₛ,   h̃ₜ = tanh(W_c [cₜ; hₜ]),   p(yₜ) = softmax(Wₛ h̃ₜ)
 
-``score`` is dot, general, additive (the paper's "concat") or location; ``local`` is "none" (global), "m" (monotonic:
-look around t) or "p" (predictive). With input feeding the next step reads [E yₜ; h̃ₜ], so that the model knows
-where it has looked; then time steps cannot be computed in one go. ``reverse`` feeds the source backwards, as
-Sutskever et al. did; the encoder's states are put back into reading order, so that a window of local-m moves with
-the source in either case. Decoder layers start from the encoder's last states, layer by layer.
+``score`` is dot, general, additive (the paper's "concat") or location, or, not in the paper, cosine with a learned
+gain; ``local`` is "none" (global), "m" (monotonic: look around t) or "p" (predictive). ``normalizer`` may be any that
+learns by gradients; "hard" is straight-through: the best key forwards, the softmax backwards. With input feeding the
+next step reads [E yₜ; h̃ₜ], so that the model knows where it has looked; then time steps cannot be computed in one
+go. ``reverse`` feeds the source backwards, as Sutskever et al. did; the encoder's states are put back into reading
+order, so that a window of local-m moves with the source in either case. Decoder layers start from the encoder's last
+states, layer by layer.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import regard
 from regard import masks
-from regard.parts import Score, Window
-from regard.scores import Additive, Dot, General, Location
+from regard.normalizers import Hard
+from regard.parts import Normalizer, Score, Window
+from regard.scores import Additive, Cosine, Dot, General, Location
 from regard.systems.parts import text
+from regard.systems.parts.dropout import Dropout
 from regard.systems.parts.look import Look
 from regard.windows import LocalMonotonic, LocalPredictive
 
-SCORES = ("dot", "general", "additive", "location")
+SCORES = ("dot", "general", "additive", "cosine", "location")
 LOCAL = ("none", "m", "p")
 
 
@@ -68,7 +72,7 @@ class Luong(nn.Module):
 
     looks: ClassVar[dict[str, Look]] = {
         "attention": Look(
-            "decoder state hₜ", "encoder states h̄ₛ", "encoder states h̄ₛ", "dot, general, additive, location"
+            "decoder state hₜ", "encoder states h̄ₛ", "encoder states h̄ₛ", "dot, general, additive, cosine, location"
         ),
     }
 
@@ -83,12 +87,13 @@ class Luong(nn.Module):
         fed = hidden if self.feeds else 0
         self.decoder = nn.LSTM(config.embedding + fed, hidden, layers, dropout=between, batch_first=True)
         if config.attention:
-            self.attention = regard.Attention(_score(config), config.normalizer, window=_window(config))
+            self.attention = regard.Attention(_score(config), _normalizer(config), window=_window(config))
             self.combine = nn.Linear(2 * hidden, hidden, bias=False)
         self.output = nn.Linear(hidden, config.target_vocab)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         for parameter in self.parameters():
-            nn.init.uniform_(parameter, -0.1, 0.1)
+            if parameter.ndim:  # the gain of a cosine, a scalar, starts where sharp looks are possible
+                nn.init.uniform_(parameter, -0.1, 0.1)
 
     @property
     def feeds(self) -> bool:
@@ -179,9 +184,14 @@ def _score(config: Config) -> Score:
         "dot": Dot,
         "general": lambda: General(hidden, hidden),
         "additive": lambda: Additive(hidden, hidden, hidden),
+        "cosine": lambda: Cosine(gain=10.0, learn_gain=True),
         "location": lambda: Location(hidden, config.max_length),
     }
     return built[config.score]()
+
+
+def _normalizer(config: Config) -> str | Normalizer:
+    return Hard("straight_through") if config.normalizer == "hard" else config.normalizer
 
 
 def _window(config: Config) -> Window | None:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from regard.systems.parts import text
+from regard.systems.parts.dropout import Dropout
 from regard.systems.parts.look import Look
 
 
@@ -84,7 +85,7 @@ class Seq2seq(nn.Module):
         if config.maxout:
             self.readout = nn.Linear(hidden + config.embedding + fed, 2 * config.maxout)
         self.output = nn.Linear(config.maxout or hidden, config.target_vocab)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.08, 0.08)
 

@@ -12,7 +12,7 @@ that translate to themselves and are in no vocabulary can be mixed in, to replac
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -386,6 +386,23 @@ class ToyGrammar(PairTask):
         if weights is not None:
             found.update(_alignment(weights, [e if ok else None for e, ok in zip(examples, right)]))
         return found
+
+    def head_errors(self, looks: Iterable[tuple[int, np.ndarray]], split: str = "test") -> dict[tuple[int, int], float]:
+        """The alignment error rate of each (layer, head); head −1 is the mean of its layer.
+
+        Args:
+            looks: the number of an example and where each head looked while its translation was written, (L, H, T, S).
+        """
+        links: dict[tuple[int, int], list[list[Link]]] = {}
+        gold = []
+        for row, weights in looks:
+            example = self._examples[split][row]
+            gold.append(example.alignment)
+            height, width = len(example.target.split()), len(example.source.split())
+            for layer, heads in enumerate(np.asarray(weights)[..., :height, :width]):
+                for head, matrix in [*enumerate(heads), (-1, heads.mean(0))]:
+                    links.setdefault((layer, head), []).append(_metrics.argmax_links(matrix))
+        return {place: _metrics.alignment_error(ours, gold) for place, ours in links.items()}
 
 
 def _alignment(weights: Sequence[np.ndarray | None], examples: Sequence[Example | None]) -> dict[str, float]:

@@ -139,6 +139,8 @@ def _load(where: str | Path, which: str | None, data: str | None) -> Trained:
         raise ValueError(f"{where}: neither the folder of a run nor a shipped model; {known}")
     run = Run.open(folder)
     recipe = registry.Recipe.read(run.folder / "recipe.toml")
+    if chosen := run.facts().get("alignment"):  # which of many heads says where a word came from; see Text.choose_head
+        recipe = recipe.change(f"system.alignment_{part}={chosen[part]}" for part in ("layer", "head"))
     task = registry.task(recipe.sections["task"]["name"]).load(run.task, data)
     model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
     load_weights(model, run.weights(which))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import json
@@ -17,12 +18,14 @@ import torch
 from torch import Tensor
 
 from regard import decode, record
+from regard.attention import witness
 from regard.decode.config import DecodeConfig
 from regard.decode.config import decode as search
+from regard.decode.packed import twin
 from regard.trained import Trained, lines, track
 from regard.trained._workers import spread
 
-UNKNOWN, END = 3, "</s>"
+BOS, EOS, UNKNOWN, END = 1, 2, 3, "</s>"
 CHUNK = 512
 """Sentences that are sorted by length and decoded together."""
 
@@ -70,12 +73,14 @@ class Text(Trained):
         return self.recipe.build("decode")
 
     def join(self, others: Sequence[Trained]) -> Self:
-        """An ensemble. All must have the same target vocabulary."""
+        """An ensemble. All must have the same vocabularies."""
         for other in others:
-            if other.task.target.backend.to_str() != self.task.target.backend.to_str():
-                raise ValueError(
-                    f"{self.name} and {other.name} have different target vocabularies and cannot vote together"
-                )
+            for side in ("source", "target"):
+                ours, theirs = (getattr(each.task, side).backend.to_str() for each in (self, other))
+                if ours != theirs:
+                    raise ValueError(
+                        f"{self.name} and {other.name} have different {side} vocabularies and cannot vote together"
+                    )
         model = decode.Ensemble([self.model, *(other.model for other in others)])
         return type(self)(model, self.task, self.recipe, self.name)
 
@@ -112,7 +117,9 @@ class Text(Trained):
         filled = [row for row, sentence in enumerate(sentences) if sentence.strip()]
         for rows, batch in self.task.batches([sentences[row] for row in filled]):
             options: dict[str, Any] = {"nbest": nbest, "alignments": alignments, "generator": generator}
-            found = search(self.model, self.moved(batch), self.config, **options)
+            # A tape knows the model's own parts by name.
+            model = self.model if witness.see is not None else twin(self.model)
+            found = search(model, self.moved(batch), self.config, **options)
             for row, source, hypotheses in zip(rows, batch["source"], found, strict=True):
                 sentence = sentences[filled[row]]
                 answers[filled[row]] = [self._answer(sentence, source, each, dictionary) for each in hypotheses]
@@ -151,8 +158,83 @@ class Text(Trained):
             found = self.task.evaluate(texts, split, [answer.weights for answer in answers])
         else:
             found = self.task.evaluate(texts, split)
+        if limit is None and self.has_heads and hasattr(self.task, "head_errors"):
+            errors = self.task.head_errors(self.looks(pairs.source, pairs.target), split)
+            found |= {f"aer@{head_name(*place)}": error for place, error in errors.items()}
         self.signatures = self.task.signatures
         return {**found, "sentences_per_second": len(texts) / seconds}
+
+    @property
+    def has_heads(self) -> bool:
+        """Are there several heads, any of which might say where a word came from?"""
+        return hasattr(getattr(self.model, "config", None), "alignment_head")
+
+    @torch.inference_mode()
+    def looks(self, sources: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[int, Tensor]]:
+        """Where each head looks at the source while given translations are written: for each pair its number and the
+        weights (L, H, T, S) of its tokens, without their ends. Pairs of like length come together."""
+        for rows, batch in self.task.batches(sources):
+            written = [self.task.target.encode(targets[row]) for row in rows]
+            framed = [torch.tensor([BOS, *ids, EOS]) for ids in written]
+            batch["target"] = torch.nn.utils.rnn.pad_sequence(framed, batch_first=True)
+            batch["target_lengths"] = torch.tensor([len(ids) + 1 for ids in written])
+            with record(self.model) as tape:
+                self.model(self.moved(batch))
+            layers = [tape[name].weights for name in tape if name.rpartition(".")[2] in ("cross", "attention")]
+            if not layers:
+                raise ValueError(f"{self.name} does not look at the source")
+            # An RNN has one layer and one head.
+            weights = torch.stack([each if each.ndim == 4 else each[:, None] for each in layers], 1).cpu()
+            for ids, row, length, each in zip(written, rows, batch["source_lengths"].tolist(), weights):
+                yield row, each[..., : len(ids), : length - 1]
+
+    def choose_head(self, split: str = "valid", *, by: str | None = None) -> dict[str, Any]:
+        """Find the head that says best where a word came from, and use it from now on: for pictures, word alignments
+        and unknown words. ``Run.note(alignment=…)`` keeps what this returns.
+
+        Args:
+            split: whose sentences are looked at.
+            by: ``gold``: the least error against the right alignment, by default where the task knows it; ``copied``:
+                see :meth:`copied`.
+
+        Layers and heads count from 0; head −1 is the mean of its layer's. ``heads`` names them from 1, as pictures do.
+        """
+        if not self.has_heads:
+            raise ValueError(f"{self.name}: there is nothing to choose, as it does not look with several heads")
+        by = by or ("gold" if hasattr(self.task, "head_errors") else "copied")
+        if by == "gold":
+            pairs = self.task.pairs(split)
+            errors = self.task.head_errors(self.looks(pairs.source, pairs.target), split)
+            right, of = {place: 1 - error for place, error in errors.items()}, len(pairs.source)
+        else:
+            right, of = self.copied(split)
+        (layer, head), best = max(right.items(), key=lambda each: each[1])
+        self.model.config = dataclasses.replace(self.model.config, alignment_layer=layer, alignment_head=head)
+        heads = {head_name(*place): round(share, 4) for place, share in right.items()}
+        return {"layer": layer, "head": head, "by": by, "split": split, "of": of, "right": best, "heads": heads}
+
+    def copied(self, split: str = "valid") -> tuple[dict[tuple[int, int], float], int]:
+        """For each (layer, head) how often a word that was copied looks at itself, and how many such words there are.
+
+        A word counts if it stands once in a sentence and once, unchanged, in its translation: names and numbers,
+        mostly. That is all that can be known of alignments where nobody has written them down.
+        """
+        pairs = self.task.pairs(split)
+        hits: Any = 0
+        total = 0
+        for row, weights in self.looks(pairs.source, pairs.target):
+            height, width = weights.shape[-2:]
+            seen, said = self.task.source.surfaces(pairs.source[row]), self.task.target.surfaces(pairs.target[row])
+            if links := _same(seen[:width], said[:height]):
+                source, target = (torch.tensor(side) for side in zip(*links))
+                heads = torch.cat([weights, weights.mean(1, keepdim=True)], 1)  # (L, H + 1, T, S)
+                hits = hits + (heads[:, :, target].argmax(-1) == source).sum(-1)
+                total += len(links)
+        if not total:
+            raise ValueError(f"{self.name}: no word is the same in a sentence of {split} and in its translation")
+        layers, count = hits.shape
+        places = itertools.product(range(layers), [*range(count - 1), -1])
+        return {place: int(hits[place]) / total for place in places}, total
 
     def answer(
         self,
@@ -289,6 +371,18 @@ class Text(Trained):
             yield str(path)
         if views and out is not None:
             yield f"{out}: {page.write(out, views, title=self.name) / 1000:,.0f} kB"
+
+
+def head_name(layer: int, head: int) -> str:
+    """``2.3``: a layer and its head as pictures name them, from 1; ``2.mean`` for head −1."""
+    return f"{layer + 1}.{head + 1 if head >= 0 else 'mean'}"
+
+
+def _same(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
+    """Words that stand once on either side, (source, target). Marks and single letters are the same by chance."""
+    once = [word for word in set(source) & set(target) if source.count(word) == target.count(word) == 1]
+    known = [word for word in once if any(map(str.isalnum, word)) and (len(word) > 1 or not word.isalpha())]
+    return sorted((source.index(word), target.index(word)) for word in known)
 
 
 def _dictionary(path: Path) -> dict[str, str]:

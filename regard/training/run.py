@@ -1,6 +1,6 @@
 """A run is a folder that holds everything: what was trained, on what, how it went, and the weights.
 
-    run.json                     the format's version and how the run ended
+    run.json                     the format's version, how the run ended, and what was found out about it since
     recipe.toml                  the recipe with every choice resolved
     task/                        what the task needs later without its data
     metrics.jsonl, tensorboard/  how it went
@@ -159,7 +159,9 @@ class Run:
             checkpoint.write_file(pack.task / path.name, content)
         pack.write_model("best", {name: cast[id(tensor)] for name, tensor in tensors.items()}, about)
         pack.checkpoints.rmdir()
-        pack.note(**{key: facts[key] for key in ("created", "summary") if key in facts}, packed=source.stem)
+        pack.note(
+            **{key: facts[key] for key in ("created", "summary", "alignment") if key in facts}, packed=source.stem
+        )
         return pack
 
     @contextmanager

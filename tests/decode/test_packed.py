@@ -1,11 +1,15 @@
 """Weights in another order give the same answers."""
 
+import dataclasses
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
 
 from regard import decode
-from regard.decode.packed import _Packed, packed
+from regard.decode.packed import _Packed, packed, twin
 from regard.scores import Additive
 from regard.systems.transformer import Config, Transformer
 
@@ -56,6 +60,28 @@ def test_a_score_that_cuts_the_weights_of_a_layer_in_two():
     query, key = torch.randn(2, 3, 8), torch.randn(2, 4, 8)
     with torch.no_grad():
         torch.testing.assert_close(packed(score)(query, score.project(key)), score(query, score.project(key)))
+
+
+def test_a_twin_follows_the_weights_and_the_config(model):
+    first = twin(model)
+    assert twin(model) is first
+    with torch.no_grad():
+        model.output.weight.mul_(2)
+    second = twin(model)
+    assert second is not first
+    model.config = dataclasses.replace(model.config, alignment_head=1)
+    assert twin(model).config.alignment_head == 1
+    tanh = nn.Tanh()
+    assert twin(tanh) is tanh
+
+
+def test_a_twin_goes_when_its_model_goes():
+    model = nn.Sequential(nn.Linear(64, 64))
+    gone = weakref.ref(twin(model))
+    assert gone() is not None
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 def test_what_cannot_be_packed_stays():

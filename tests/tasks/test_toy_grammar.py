@@ -177,6 +177,21 @@ def test_evaluate_by_length_names_and_alignment():
     assert task.evaluate(hypotheses, "test", shifted)["aligned"] < 20
 
 
+def test_the_error_of_each_head():
+    task = ToyGrammar(Config(train_size=10, valid_size=10, test_size=40))
+    looks = []
+    for row, example in enumerate(task.examples("test")):
+        right = np.zeros((len(example.target.split()), len(example.source.split())))
+        for s, t in example.alignment:
+            right[t, s] = 1
+        wrong = np.roll(right, 1, axis=1)
+        looks.append((row, np.stack([[wrong, 0.4 * wrong], [right, 0.9 * wrong]])))
+    found = task.head_errors(reversed(looks))
+    assert set(found) == {(layer, head) for layer in (0, 1) for head in (0, 1, -1)}
+    assert found[1, 0] < 0.1 < 0.5 < found[1, 1] and found[0, 0] == found[0, 1] == found[0, -1]
+    assert found[1, -1] == found[1, 0]  # of right and 0.9 wrong the mean is right
+
+
 def test_bad_settings():
     with pytest.raises(ValueError, match="at least 3"):
         Config(shortest=2)

@@ -58,10 +58,11 @@ CASES = {
     "luong": [
         *(
             _luong(score=score, local=local, feed=feed, reverse=feed)
-            for score in ("dot", "general", "additive", "location")
+            for score in ("dot", "general", "additive", "cosine", "location")
             for local in ("none", "m", "p")
             for feed in (True, False)
         ),
+        *(_luong(local="none", normalizer=normalizer) for normalizer in ("sparsemax", "hard")),
         _luong(attention=False, looks=False),
     ],
     "seq2seq": [

@@ -1,0 +1,385 @@
+"""``regard bench translate``: our translation systems by themselves.
+
+How speed changes as the work grows; a large file through ``regard predict``; and the shipped translator in other
+engines and in 8-bit integers, with what that costs in quality. Other toolkits, each in an environment of its own, are
+measured by ``make bench-translate`` (tools/bench_translate.py), on the systems that :func:`transformer` and
+:func:`recurrent` build.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import exports
+from regard.bench.measure import aligned, exponent, machine, told
+from regard.decode import beam
+from regard.systems import luong
+from regard.systems import transformer as transformers
+from regard.tasks._text import clean
+from regard.trained import Trained
+
+MODEL = "translate-en-es"
+THREADS = 2
+VOCAB = 8000
+USUAL = {"batch": 64, "beam": 5, "length": 20, "vocabulary": VOCAB}
+SMALL = {"batch": 4, "length": 5}
+SIZES = {
+    "batch": (1, 4, 16, 64, 256),
+    "beam": (1, 2, 5, 10),
+    "length": (10, 20, 50, 100, 200),
+    "vocabulary": (4000, 8000, 16_000, 32_000, 64_000),
+}
+BOS, EOS = 1, 2
+
+
+def transformer(vocab: int = VOCAB) -> transformers.Transformer:
+    """3 + 3 layers of width 256, tied embeddings: the size that toolkits are compared at."""
+    sizes: dict[str, Any] = dict(dim=256, heads=4, hidden=1024, encoder_layers=3, decoder_layers=3, norm="pre")
+    return transformers.Transformer(transformers.Config(vocab, vocab, **sizes))
+
+
+def recurrent(vocab: int = VOCAB) -> luong.Luong:
+    """One LSTM layer of 512 a side, additive attention, input feeding."""
+    choices: dict[str, Any] = dict(score="additive", local="none", dropout=0.1, label_smoothing=0.1)
+    return luong.Luong(luong.Config(vocab, vocab, embedding=256, hidden=512, layers=1, **choices))
+
+
+SYSTEMS: dict[str, Callable[[int], Any]] = {"Transformer": transformer, "attention RNN": recurrent}
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The speed of one size of the work."""
+
+    work: str
+    grows: str
+    size: int
+    milliseconds: float
+    rate: float
+    """Sentences a second in decoding, target tokens a second in training."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file through ``regard predict``."""
+
+    workers: int
+    lines: int
+    rate: float
+    """Lines a second, the start of the program included."""
+    megabytes_early: float | None
+    """All its processes, after a tenth of the lines."""
+    megabytes_late: float | None
+    """The same after nine tenths."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The shipped translator in one engine."""
+
+    engine: str
+    search: str
+    sentences: int
+    rate: float
+    """Sentences a second, from text to text."""
+    bleu: float | None
+    same: float
+    """Percent of answers that are those of ours in float32 by the same search."""
+
+
+def run(
+    json_file: Path | None = None, quick: bool = False, only: str = "", lines: int = 100_000
+) -> dict[str, list[Any]]:
+    """Measure what has ``only`` in its name (growth, predict, engines), print tables, and write JSON if asked.
+
+    Args:
+        quick: two sizes of each kind, once, and few sentences: to see that all runs.
+        lines: of the file for ``regard predict``.
+    """
+    parts: dict[str, Callable[[], list[Any]]] = {
+        f"growth: {work} {system}, {grows}": partial(_growth, work, system, grows, quick)
+        for system in SYSTEMS
+        for work in ("decode", "train")
+        for grows in SIZES
+        if (work, grows) != ("train", "beam")
+    }
+    parts |= {f"predict: {n} worker{'s' * (n > 1)}": partial(_predict, 40 if quick else lines, n) for n in (1, 2)}
+    parts["engines"] = partial(_engines, 8 if quick else 500, 1 if quick else 3)
+    chosen = {name: part for name, part in parts.items() if only in name}
+    if not chosen:
+        raise ValueError(f"no part of this benchmark has {only!r} in its name: {'; '.join(parts)}")
+    about = machine()
+    print(f"{told(about)}; {THREADS} threads\n")
+    found: dict[str, list[Any]] = {}
+    before = torch.get_num_threads()
+    torch.set_num_threads(THREADS)
+    try:
+        for name, part in chosen.items():
+            print(f"  {name}", file=sys.stderr)
+            found.setdefault(name.partition(":")[0], []).extend(part())
+    finally:
+        torch.set_num_threads(before)
+    for name, rows in found.items():
+        print(f"{TABLES[name](rows)}\n")
+    if json_file is not None:
+        written = {name: [asdict(row) for row in rows] for name, rows in found.items()}
+        json_file.write_text(json.dumps({"machine": about, **written}, indent=1) + "\n")
+    return found
+
+
+def _growth(work: str, system: str, grows: str, quick: bool) -> list[Growth]:
+    rows = []
+    for size in SIZES[grows][: 2 if quick else None]:
+        sizes = {**USUAL, **(SMALL if quick else {}), grows: size}
+        torch.manual_seed(0)
+        step = (_decoding if work == "decode" else _training)(SYSTEMS[system](sizes["vocabulary"]), sizes)
+        seconds = _median(step, 0.0 if quick else 3.0)
+        units = sizes["batch"] * (1 if work == "decode" else sizes["length"])
+        rows.append(Growth(f"{work} {system}", grows, size, 1e3 * seconds, units / seconds))
+    return rows
+
+
+def _decoding(model: Any, sizes: dict[str, int]) -> Callable[[], Any]:
+    """Sources and hypotheses have the same length; no token is −1, so that no hypothesis ends before it."""
+    batch = _sources(sizes)
+    options: dict[str, Any] = {"size": sizes["beam"], "max_length": sizes["length"], "eos": -1, "alignments": False}
+    return torch.inference_mode()(partial(beam, model.eval(), batch, **options))
+
+
+def _training(model: Any, sizes: dict[str, int]) -> Callable[[], None]:
+    """Forward, backward, Adam."""
+    batch = _sources(sizes)
+    target = torch.randint(4, sizes["vocabulary"], (sizes["batch"], sizes["length"] + 1))
+    batch |= {"target": target, "target_lengths": batch["source_lengths"]}
+    adam = torch.optim.Adam(model.train().parameters(), fused=True)
+
+    def step() -> None:
+        model(batch)["loss"].backward()
+        adam.step()
+        adam.zero_grad()
+
+    return step
+
+
+def _sources(sizes: dict[str, int]) -> dict[str, Tensor]:
+    source = torch.randint(4, sizes["vocabulary"], (sizes["batch"], sizes["length"]))
+    return {"source": source, "source_lengths": torch.full((sizes["batch"],), sizes["length"])}
+
+
+def _median(step: Callable[[], Any], least: float) -> float:
+    """Seconds of a step, after one that does not count."""
+    step()
+    times: list[float] = []
+    while not times or sum(times) < least:
+        began = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def sentences(count: int) -> list[str]:
+    """Made-up English of the kind that the shipped translator knows, always the same."""
+    draw = random.Random(0)
+    who = ("I", "We", "They", "My brother", "The old woman", "Our teacher", "Nobody", "The man at the door")
+    did = ("saw", "bought", "forgot", "wanted", "could not find", "asked about", "lost")
+    what = ("the red car", "a book", "the keys to the house", "her letter", "some bread", "the answer", "a dog")
+    when = ("yesterday", "last night", "before it was dark", "two weeks ago", "on the way to school", "again", "")
+    drawn = (" ".join(filter(None, map(draw.choice, (who, did, what, when)))) for _ in range(count))
+    return [f"{sentence}." for sentence in drawn]
+
+
+def _predict(lines: int, workers: int) -> list[File]:
+    """``regard predict`` as a user starts it; memory is that of the program and of its workers."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "lines.txt"
+        file.write_text("\n".join(sentences(lines)) + "\n")
+        command = [sys.executable, "-m", "regard.cli", "predict", MODEL, str(file), "--workers", str(workers)]
+        began = time.perf_counter()
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            memory: dict[int, float | None] = dict.fromkeys((max(1, lines // 10), max(1, 9 * lines // 10)))
+            answers = 0
+            for _ in process.stdout:
+                answers += 1
+                if answers in memory:
+                    memory[answers] = _megabytes(process.pid)
+        seconds = time.perf_counter() - began
+    if process.returncode or answers != lines:
+        raise RuntimeError(f"{' '.join(command)} answered {answers} of {lines} lines (exit {process.returncode})")
+    early, late = min(memory), max(memory)
+    return [File(workers, lines, lines / seconds, memory[early], memory[late])]
+
+
+def _megabytes(process: int) -> float | None:
+    """Resident memory of a process and its children; Linux only."""
+    try:
+        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        return None
+    own = int(found[1]) / 1024 if found else 0.0
+    return own + sum(_megabytes(int(child)) or 0.0 for child in children)
+
+
+Answer = Callable[[Sequence[str]], list[str]]
+
+
+def _engines(count: int, rounds: int) -> list[Engine]:
+    """The same sentences through each engine, in turns; BLEU where the data of the model's test is at hand."""
+    ours = Trained.open(MODEL)
+    try:
+        pairs = ours.task.pairs("test")
+        asked, wanted = pairs.source[:count], pairs.target[:count]
+    except ValueError as error:
+        print(f"  no BLEU: {error}", file=sys.stderr)
+        asked, wanted = sentences(count), None
+    with tempfile.TemporaryDirectory() as folder:
+        contenders = _contenders(ours, Path(folder))
+        times: dict[tuple[str, str], list[float]] = {name: [] for name in contenders}
+        answers: dict[tuple[str, str], list[str]] = {}
+        for answer in contenders.values():
+            answer(asked[:8])
+        for _, (name, answer) in itertools.product(range(rounds), contenders.items()):
+            began = time.perf_counter()
+            answers[name] = answer(asked)
+            times[name].append(time.perf_counter() - began)
+    rows = []
+    for (engine, search), found in answers.items():
+        rate = len(asked) / statistics.median(times[engine, search])
+        bleu = None if wanted is None else ours.task.compare(found, wanted)["bleu"]
+        same = sum(a == b for a, b in zip(found, answers["ours", search], strict=True)) / len(asked)
+        rows.append(Engine(engine, search, len(asked), rate, bleu, 100 * same))
+    return rows
+
+
+def _contenders(ours: Any, folder: Path) -> dict[tuple[str, str], Answer]:
+    """(engine, search) → from sentences to sentences. An engine that is not installed is left out, and said so."""
+    usual = f"beam {ours.config.size}"
+    greedy = type(ours)(ours.model, ours.task, ours.recipe.change(["decode.method=greedy"]), ours.name)
+    found: dict[tuple[str, str], Answer] = {
+        ("ours", usual): partial(_ours, ours),
+        ("ours", "greedy"): partial(_ours, greedy),
+        ("ours, int8", usual): partial(_ours, Trained.open(MODEL).int8()),
+    }
+    makers: dict[tuple[str, str], Callable[[], Answer]] = {
+        ("ctranslate2", usual): partial(_ctranslate2, ours, folder / "float32", None),
+        ("ctranslate2, int8", usual): partial(_ctranslate2, ours, folder / "int8", "int8"),
+        ("onnxruntime", "greedy"): partial(_onnxruntime, ours, folder / "onnx"),
+    }
+    for name, maker in makers.items():
+        try:
+            found[name] = maker()
+        except (ImportError, ValueError) as error:
+            print(f"  {name[0]} is left out: {error}", file=sys.stderr)
+    return found
+
+
+def _ours(trained: Any, asked: Sequence[str]) -> list[str]:
+    return [best.text for best, *_ in trained.predict(asked, alignments=False)]
+
+
+def _ctranslate2(trained: Any, folder: Path, quantization: str | None) -> Answer:
+    import ctranslate2  # type: ignore[import-untyped]
+
+    exports.write(trained, "ctranslate2", folder, quantization=quantization)
+    translator = ctranslate2.Translator(str(folder), inter_threads=1, intra_threads=THREADS)
+    source, target, config = trained.task.source.backend, trained.task.target, trained.config
+    options = {"beam_size": config.size, "length_penalty": config.length_penalty}
+    options |= {"max_batch_size": trained.task.config.batch_tokens, "batch_type": "tokens"}
+
+    def answer(asked: Sequence[str]) -> list[str]:
+        tokens = [
+            each.tokens for each in source.encode_batch([clean(text) for text in asked], add_special_tokens=False)
+        ]
+        found = translator.translate_batch(tokens, **options)
+        return [target.decode(map(target.backend.token_to_id, each.hypotheses[0])) for each in found]
+
+    return answer
+
+
+def _onnxruntime(trained: Any, folder: Path) -> Answer:
+    import numpy as np
+    import onnxruntime  # type: ignore[import-untyped]
+
+    exports.write(trained, "onnx", folder)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    start, step = (
+        onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), options, providers=["CPUExecutionProvider"])
+        for name in ("start", "step")
+    )
+    task, config = trained.task, trained.config
+
+    def answer(asked: Sequence[str]) -> list[str]:
+        texts = [""] * len(asked)
+        for rows, batch in task.batches(asked):
+            state = start.run(None, {name: tensor.numpy() for name, tensor in batch.items()})
+            token, ended, written = np.full(len(rows), BOS), np.zeros(len(rows), bool), []
+            for _ in range(int(batch["source_lengths"].max() * config.ratio) + config.extra):
+                given = {f"state_{number}": tensor for number, tensor in enumerate(state)}
+                log_probs, _, *state = step.run(None, {"token": token, **given})
+                token = log_probs.argmax(-1)
+                written.append(token)
+                ended |= token == EOS
+                if ended.all():
+                    break
+            for row, ids in zip(rows, np.stack(written, 1).tolist(), strict=True):
+                texts[row] = task.target.decode(itertools.takewhile(lambda number: number != EOS, ids))
+        return texts
+
+    return answer
+
+
+def _growth_table(rows: Sequence[Growth]) -> str:
+    body = [[row.work, row.grows, f"{row.size:,}", f"{row.milliseconds:,.1f}", f"{row.rate:,.1f}"] for row in rows]
+    return "\n".join([aligned(["work", "what grows", "to", "ms", "sentences/s or tokens/s"], body), "", *slopes(rows)])
+
+
+def slopes(rows: Sequence[Growth]) -> Iterator[str]:
+    """How time grows with each size, from the least to the greatest."""
+    for (work, grows), group in itertools.groupby(rows, lambda row: (row.work, row.grows)):
+        found = [(float(row.size), row.milliseconds) for row in group]
+        yield f"- {work}: time ∝ {grows}^{exponent(found):.2f}, {found[0][0]:,.0f} to {found[-1][0]:,.0f}"
+
+
+def _file_table(rows: Sequence[File]) -> str:
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:,.0f}"
+
+    body = [
+        [str(r.workers), f"{r.lines:,}", f"{r.rate:,.1f}", number(r.megabytes_early), number(r.megabytes_late)]
+        for r in rows
+    ]
+    return aligned(["workers", "lines", "lines/s", "MB after a tenth", "MB after nine tenths"], body)
+
+
+def _engine_table(rows: Sequence[Engine]) -> str:
+    body = [
+        [row.engine, row.search, f"{row.rate:,.1f}", "" if row.bleu is None else f"{row.bleu:.2f}", f"{row.same:.1f}"]
+        for row in rows
+    ]
+    head = ["engine", "search", "sentences/s", f"BLEU of {rows[0].sentences} sentences", "% the same as ours"]
+    return aligned(head, body)
+
+
+TABLES: dict[str, Callable[[list[Any]], str]] = {
+    "growth": _growth_table,
+    "predict": _file_table,
+    "engines": _engine_table,
+}

@@ -1,0 +1,686 @@
+"""Train and measure the translation tables of docs/results.md. What is done is not done again.
+
+    .venv/bin/python tools/results_translate.py                      # all tables; Multi30k and Tatoeba must be at hand
+    .venv/bin/python tools/results_translate.py ladder scores        # these
+    .venv/bin/python tools/results_translate.py --list               # what is done, and how many minutes are left
+    .venv/bin/python tools/results_translate.py --jobs 2             # two trainings side by side, of one thread each
+    .venv/bin/python tools/results_translate.py ladder steps=20 --runs /tmp/look      # every training changed
+
+Every training is a run of its own under --runs, made by `regard train` and taken up where it stopped, however it
+stopped. Minutes are those of a training on one core; perplexity is that of a token of the test split, given the right
+ones before it. BLEU is of what the system writes with the recipe's beam; ± is half of the 95 % interval of 1,000
+bootstrap samples, and a difference is judged by the same samples for both (a paired bootstrap, Koehn 2004).
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gzip
+import itertools
+import json
+import math
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+HERE = Path(__file__).parents[1]
+SAMPLES = 1000
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Trainings
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training.
+
+    Attributes:
+        name: of its folder, with the seed.
+        recipe, changes: as for `regard train`.
+        minutes: about how long it takes on one core.
+        pairs: how many pairs of the training text; all if 0.
+    """
+
+    name: str
+    recipe: str
+    minutes: float
+    changes: tuple[str, ...] = ()
+    seed: int = 0
+    pairs: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}, seed {self.seed}"
+
+
+@dataclass
+class Lab:
+    """Where the runs are, and how they are made."""
+
+    root: Path
+    changes: tuple[str, ...] = ()
+    jobs: int = 1
+    figure: Path = HERE / "docs" / "images" / "bleu_by_length.png"
+
+    def folder(self, cell: Cell) -> Path:
+        """Of the run."""
+        return self.root / f"{cell.name}-{cell.seed}"
+
+    def share(self, cell: Cell) -> float:
+        """How much of a training lies behind, 0 to 1."""
+        summary = _facts(self.folder(cell)).get("summary", {})
+        if summary and not summary["ended"].startswith("SIG"):
+            return 1.0
+        config, last = self._recipe(cell).build("train"), _last(self.folder(cell) / "metrics.jsonl")
+        ends = ((last.get("step", 0), config.steps), (last.get("epoch", 0), config.epochs))
+        return min(0.99, max(at / end for at, end in ends if end))
+
+    def left(self, cell: Cell) -> float:
+        """About how many minutes a training still takes."""
+        return cell.minutes * (1 - self.share(cell))
+
+    def train(self, cells: Sequence[Cell]) -> None:
+        """All of them, until they have ended; on Ctrl-C or SIGTERM they stop in good order."""
+        waiting = [cell for cell in cells if self.share(cell) < 1]
+        for cell in cells:
+            self._check(cell)
+        running: dict[Cell, subprocess.Popen[bytes]] = {}
+        failed: list[Cell] = []
+        shown = 0.0
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.jobs:
+                    cell = waiting.pop(0)
+                    running[cell] = self._start(cell)
+                    _say(f"training {cell} …")
+                time.sleep(0.2)
+                for cell, process in list(running.items()):
+                    if process.poll() is not None:
+                        del running[cell]
+                        failed += [cell] if self.share(cell) < 1 else []
+                        _say(f"{cell}: " + (self._log_tail(cell) if cell in failed else "trained"))
+                if time.monotonic() - shown > (1 if sys.stderr.isatty() else 60):
+                    shown = time.monotonic()
+                    ended = len(cells) - len(waiting) - len(running)
+                    told = " · ".join(f"{cell}: {self._log_tail(cell)}" for cell in running)
+                    _say(f"{ended} of {len(cells)} ended · {told}", passing=True)
+        finally:
+            for process in running.values():
+                process.send_signal(signal.SIGINT)
+            for process in running.values():
+                process.wait()
+        if failed:
+            raise RuntimeError(f"{', '.join(map(str, failed))}: the training failed; {self.root}/NAME.log says why")
+
+    def _start(self, cell: Cell) -> subprocess.Popen[bytes]:
+        folder = self.folder(cell)
+        arguments = ["train", cell.recipe, "--out", str(folder)]
+        if any((folder / "checkpoints").glob("step-*")):
+            arguments += ["--resume"]
+        else:  # killed before there was anything to go on from
+            shutil.rmtree(folder, ignore_errors=True)
+            arguments += ["--data", str(self.subset(cell.pairs))] if cell.pairs else []
+            arguments += self._changes(cell)
+        self.root.mkdir(parents=True, exist_ok=True)
+        threads = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // self.jobs, 1))}
+        with open(self._log(cell), "ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "regard.cli", *arguments],
+                stdout=log,
+                stderr=log,
+                env=os.environ | threads,
+                start_new_session=True,  # Ctrl-C comes to it from here, once
+            )
+
+    def _changes(self, cell: Cell) -> list[str]:
+        return [*cell.changes, f"train.seed={cell.seed}", "checkpoint_minutes=1", "tensorboard=false", *self.changes]
+
+    def _recipe(self, cell: Cell) -> Any:
+        from regard import registry
+
+        return registry.recipe(cell.recipe).change(self._changes(cell))
+
+    def _check(self, cell: Cell) -> None:
+        """A folder of that name may hold what was trained before the recipe changed."""
+        path = self.folder(cell) / "recipe.toml"
+        if not path.exists():
+            return
+        before, now = (text.splitlines()[1:] for text in (path.read_text(), self._recipe(cell).toml()))
+        if changed := [line for line in now if line not in before] + [line for line in before if line not in now]:
+            raise ValueError(
+                f"{path.parent} was trained otherwise ({', '.join(changed)}): remove it, or choose other --runs"
+            )
+
+    def _log(self, cell: Cell) -> Path:
+        return self.root / f"{self.folder(cell).name}.log"
+
+    def _log_tail(self, cell: Cell) -> str:
+        path = self._log(cell)
+        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        return lines[-1] if lines else "starting"
+
+    def subset(self, count: int) -> Path:
+        """A folder like Multi30k's with only the first pairs to train on."""
+        from regard.tasks._download import locate
+
+        folder = self.root / f"multi30k-{count}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in sorted(locate("multi30k").iterdir()):
+            out = folder / path.name.removesuffix(".gz")
+            if out.exists() or not path.name.startswith(("train.", "val.", "test")):
+                continue
+            with (
+                gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file
+            ):
+                lines = list(itertools.islice(file, count if path.name.startswith("train.") else None))
+            _write(out, "".join(lines))
+        return folder
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Measurements
+
+    def measure(self, *cells: Cell, which: str | None = None, copy: bool = False) -> Measured:
+        """The test split, written by a cell or by several together; with ``copy``, unknown words copied from where the
+        system looked. ``which`` weights: see `regard evaluate`."""
+        name = "+".join(self.folder(cell).name for cell in cells)
+        return self.written([self.folder(cell) for cell in cells], name, which, copy)
+
+    def written(
+        self,
+        folders: Sequence[str | Path],
+        name: str,
+        which: str | None = None,
+        copy: bool = False,
+        cased: bool = False,
+    ) -> Measured:
+        """The same of any runs, or shipped models."""
+        from regard.trained import Trained
+
+        options = "".join(f"-{word}" for word in (which, "copied" if copy else None) if word)
+        path = self.root / "measured" / f"{name}{options}.json"
+        facts = [_facts(_place(folder)) for folder in folders]
+        made = [fact["created"] for fact in facts]
+        if not path.exists() or json.loads(path.read_text())["made"] != made:
+            _say(f"measuring {name}{options} …")
+            model = Trained.open(*folders, which=which)
+            pairs = model.task.pairs("test")
+            answers = model.predict(pairs.source, alignments=copy, dictionary={} if copy else None)
+            texts = [best.text for best, *_ in answers]
+            kept = {"texts": texts, "source": pairs.source, "target": pairs.target, "perplexity": perplexity(model)}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, json.dumps({"made": made, **kept}, ensure_ascii=False))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        minutes = sum(fact["summary"]["minutes"] for fact in facts)
+        return Measured(found["texts"], found["source"], found["target"], found["perplexity"], minutes, cased)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a system wrote, beside what was wanted."""
+
+    texts: list[str]
+    source: list[str]
+    target: list[str]
+    perplexity: float
+    minutes: float
+    cased: bool = False
+
+    @functools.cached_property
+    def tally(self) -> np.ndarray:
+        """(N, 10): of each sentence the right n-grams, n = 1 to 4, all its n-grams, and both lengths."""
+        each = [_bleu(self.cased).corpus_score([text], [[wanted]]) for text, wanted in zip(self.texts, self.target)]
+        return np.array([[*found.counts, *found.totals, found.sys_len, found.ref_len] for found in each])
+
+    def bleu(self, rows: Sequence[int] | slice = slice(None)) -> tuple[float, float]:
+        """Of some sentences, with half of its interval."""
+        tally = self.tally[rows]
+        low, high = np.percentile(_resampled(tally), [2.5, 97.5])
+        return _score(tally.sum(0)), (high - low) / 2
+
+    @property
+    def chrf(self) -> float:
+        """Of all sentences."""
+        from sacrebleu.metrics import CHRF
+
+        return CHRF(lowercase=not self.cased).corpus_score(self.texts, [self.target]).score
+
+    def row(self) -> str:
+        """BLEU, chrF, perplexity and minutes as cells of a table."""
+        score, half = self.bleu()
+        return f"{score:.1f} ± {half:.1f} | {self.chrf:.1f} | {self.perplexity:.2f} | {self.minutes:.0f}"
+
+    def against(self, before: Measured) -> str:
+        """The difference in BLEU with its interval, and in words whether there is one."""
+        low, high = np.percentile(_resampled(self.tally) - _resampled(before.tally), [2.5, 97.5])
+        told = f"{self.bleu()[0] - before.bleu()[0]:+.2f} ({low:+.2f} to {high:+.2f})"
+        return f"no gain: {told}" if low <= 0 <= high else f"worse: {told}" if high < 0 else told
+
+
+@functools.cache
+def _bleu(cased: bool = False) -> Any:
+    from sacrebleu.metrics import BLEU
+
+    return BLEU(lowercase=not cased, tokenize="13a")
+
+
+def _score(sums: np.ndarray) -> float:
+    """BLEU of summed tallies."""
+    right, all_, (ours, wanted) = sums[:4].tolist(), sums[4:8].tolist(), sums[8:].tolist()
+    return _bleu().compute_bleu(right, all_, ours, wanted, smooth_method="exp").score
+
+
+def _resampled(tally: np.ndarray) -> np.ndarray:
+    """(SAMPLES,): BLEU of as many sentences, drawn with replacement; of equally many always the same ones."""
+    count = len(tally)
+    drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=SAMPLES)
+    return np.array([_score(sums) for sums in drawn @ tally])
+
+
+def signature(cased: bool = False, **more: Any) -> str:
+    """How BLEU, chrF and ``more`` metrics were computed, in sacrebleu's words."""
+    from sacrebleu.metrics import CHRF
+
+    metrics = {"BLEU": _bleu(cased), "chrF": CHRF(lowercase=not cased)} | more
+    for metric in metrics.values():
+        metric.corpus_score(["a"], [["a"]])  # only then the number of references is known
+    return ", ".join(f"{name} `{metric.get_signature()}`" for name, metric in metrics.items())
+
+
+def perplexity(model: Any) -> float:
+    """Of a token of the test split, also by an ensemble."""
+    import torch
+
+    nll = count = 0.0
+    with torch.inference_mode():
+        for batch in model.task.loader("test"):
+            target, state = batch["target"], model.model.start(batch)
+            for step in range(target.shape[1] - 1):
+                logits, state = model.model.step(target[:, step], state)
+                wanted = target[:, step + 1]
+                log_prob = torch.log_softmax(logits, -1).gather(1, wanted[:, None])[:, 0]
+                nll -= float(log_prob[wanted != 0].sum())
+                count += float((wanted != 0).sum())
+    return math.exp(nll / count)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The tables: which trainings each needs, and its lines
+
+HEADER = "| {} | BLEU | chrF | perplexity | minutes |{}\n|---|---|---|---|---|{}"
+
+SYSTEMS = {  # minutes on one core
+    "transformer": ("Transformer", 110),
+    "rnnsearch": ("RNNsearch", 50),
+    "luong": ("Luong", 55),
+    "seq2seq": ("LSTM without attention", 45),
+}
+
+
+def systems_cells() -> list[Cell]:
+    """The recipes as they are."""
+    return [Cell(name, f"translate-multi30k-{name}", minutes) for name, (_, minutes) in SYSTEMS.items()]
+
+
+def systems(lab: Lab) -> Iterator[str]:
+    """Multi30k en→de, test_2016_flickr."""
+    yield HEADER.format("system", "", "")
+    for (title, _), cell in zip(SYSTEMS.values(), systems_cells()):
+        yield f"| {title} | {lab.measure(cell).row()} |"
+    yield f"\n{signature()}"
+
+
+LUONG = "translate-multi30k-luong"
+LADDER = (
+    "level=word", "vocab=10000", "shared=false", "embedding=256", "system.hidden=256", "layers=2", "label_smoothing=0",
+    "batch_tokens=1024", "epochs=3", "lr=0.002", "warmup=100", "keep=0", "average=0",
+)  # fmt: skip
+RUNGS: tuple[tuple[str, float, dict[str, object]], ...] = (  # title, minutes on one core, what changes
+    ("base", 11, {"attention": "false", "reverse": "false", "dropout": 0.0, "feed": "false"}),
+    ("+ reverse", 11, {"reverse": "true"}),
+    ("+ dropout", 11, {"dropout": 0.2}),
+    ("+ global attention (location)", 12, {"attention": "true", "local": "none", "score": "location"}),
+    ("+ feed input", 12, {"feed": "true"}),
+    ("local-p attention (general) instead", 12, {"local": "p", "score": "general"}),
+)
+MEMBERS = 4
+
+
+def ladder_cells() -> list[Cell]:
+    """Each rung once, and the last with all seeds of the ensemble."""
+    cells: list[Cell] = []
+    chosen: dict[str, object] = {}
+    for number, (_, minutes, more) in enumerate(RUNGS):
+        chosen = chosen | more
+        changes = (*LADDER, *(f"system.{name}={value}" for name, value in chosen.items()))
+        seeds = MEMBERS if number == len(RUNGS) - 1 else 1
+        cells += [Cell(f"ladder-{number}", LUONG, minutes, changes, seed) for seed in range(seeds)]
+    return cells
+
+
+def ladder(lab: Lab) -> Iterator[str]:
+    """Luong's ladder: Multi30k en→de by words, 10,000 of them, two layers of 256."""
+    yield HEADER.format("rung", " against the rung before |", "---|")
+    cells = ladder_cells()
+    members = cells[len(RUNGS) - 1 :]
+    rungs = [(title, lab.measure(cell)) for (title, _, _), cell in zip(RUNGS, cells)]
+    rungs.append(("+ unknown words replaced", lab.measure(members[0], copy=True)))
+    for count in range(2, len(members) + 1):
+        rungs.append((f"ensemble of {count} seeds", lab.measure(*members[:count], copy=True)))
+    for number, (title, found) in enumerate(rungs):
+        yield f"| {title} | {found.row()} | {found.against(rungs[number - 1][1]) if number else ''} |"
+    alone = [lab.measure(member, copy=True) for member in members]
+    best = max(alone, key=lambda each: each.bleu()[0])
+    told = ", ".join(f"{each.bleu()[0]:.1f}" for each in alone)
+    yield f"\nThe {len(alone)} seeds alone: {told}. Together against the best of them: {rungs[-1][1].against(best)}."
+    yield f"\n{signature()}"
+
+
+CHOICES = {  # title: what changes
+    "dot": ("score=dot",),
+    "general": ("score=general",),
+    "additive": ("score=additive",),
+    "cosine, learned gain": ("score=cosine",),
+    "location": ("score=location",),
+    "general, local-m": ("score=general", "local=m"),
+    "general, local-p": ("score=general", "local=p"),
+    "general, sparsemax": ("score=general", "normalizer=sparsemax"),
+    "general, hard (straight-through)": ("score=general", "normalizer=hard"),
+}
+SEEDS = 3
+SMALL = (
+    "vocab=2000", "embedding=128", "system.hidden=128", "layers=1", "local=none", "label_smoothing=0", "dropout=0.2",
+    "batch_tokens=1024", "epochs=3", "lr=0.002", "warmup=100", "keep=0", "average=0",
+)  # fmt: skip
+
+
+def scores_cells() -> list[Cell]:
+    """Every choice with all seeds."""
+    return [
+        Cell("scores-" + "-".join(each.partition("=")[2] for each in choice), LUONG, 4, (*SMALL, *choice), seed)
+        for choice in CHOICES.values()
+        for seed in range(SEEDS)
+    ]
+
+
+def scores(lab: Lab) -> Iterator[str]:
+    """Score functions, windows and normalizers in one model: Luong's, one layer of 128, 2,000 subwords."""
+    yield f"| attention | BLEU, mean of {SEEDS} seeds | smallest to largest | perplexity | minutes each |"
+    yield "|---|---|---|---|---|"
+    cells = scores_cells()
+    for number, title in enumerate(CHOICES):
+        found = [lab.measure(cell) for cell in cells[SEEDS * number :][:SEEDS]]
+        values = [each.bleu()[0] for each in found]
+        unsure, spent = (statistics.mean(getattr(each, name) for each in found) for name in ("perplexity", "minutes"))
+        spread = f"{min(values):.1f} to {max(values):.1f}"
+        yield f"| {title} | {statistics.mean(values):.1f} | {spread} | {unsure:.2f} | {spent:.1f} |"
+    yield f"\n{signature()}"
+
+
+SIZES = {500: (60, (7, 4)), 2000: (24, (10, 6)), 8000: (9, (15, 9))}
+"""Pairs: epochs, and the minutes on one core of either system. All pairs are the recipes themselves."""
+
+
+def data_cells() -> list[Cell]:
+    """Both systems for each size."""
+    names = ("transformer", "rnnsearch")
+    changes = ("batch_tokens=1024", "warmup=100", "validate_every=60", "keep=0", "average=0")
+    few = [
+        Cell(f"data-{name}-{size}", f"translate-multi30k-{name}", spent, (*changes, f"epochs={epochs}"), 0, size)
+        for size, (epochs, minutes) in SIZES.items()
+        for name, spent in zip(names, minutes)
+    ]
+    return few + [cell for cell in systems_cells() if cell.name in names]
+
+
+def data(lab: Lab) -> Iterator[str]:
+    """Who needs more data? Multi30k en→de with the first so many pairs, the weights of the best validation."""
+    yield "| pairs | Transformer | RNNsearch | Transformer against RNNsearch |\n|---|---|---|---|"
+    cells = data_cells()
+    for number, size in enumerate([*SIZES, 29000]):
+        pair = [lab.measure(cell, which="best") for cell in cells[2 * number : 2 * number + 2]]
+        both = " | ".join("{:.1f} ± {:.1f}".format(*each.bleu()) for each in pair)
+        yield f"| {size:,} | {both} | {pair[0].against(pair[1])} |"
+    yield f"\n{signature()}"
+
+
+BINS = ((1, 8), (9, 11), (12, 14), (15, 18), (19, 99))
+
+
+def length(lab: Lab) -> Iterator[str]:
+    """BLEU against the words of the source, with and without attention."""
+    found = {title: lab.measure(cell) for (title, _), cell in zip(SYSTEMS.values(), systems_cells())}
+    source = next(iter(found.values())).source
+    yield f"| words | sentences | {' | '.join(found)} |\n|---|---|{'---|' * len(found)}"
+    curves: dict[str, list[tuple[float, float]]] = {title: [] for title in found}
+    names = []
+    for low, high in BINS:
+        rows = [row for row, line in enumerate(source) if low <= len(line.split()) <= high]
+        if not rows:
+            continue
+        names.append(f"{low} to {high}" if high < 99 else f"{low} and more")
+        for title, each in found.items():
+            curves[title].append(each.bleu(rows))
+        shown = " | ".join("{:.1f} ± {:.1f}".format(*curve[-1]) for curve in curves.values())
+        yield f"| {names[-1]} | {len(rows)} | {shown} |"
+    lab.figure.parent.mkdir(parents=True, exist_ok=True)
+    draw(curves, names, lab.figure)
+    yield f"\n{signature()}\n\nFigure: {lab.figure}"
+
+
+def draw(curves: dict[str, list[tuple[float, float]]], names: Sequence[str], path: Path) -> None:
+    """A line for each system over the bins of length; those with attention in blues."""
+    from matplotlib.figure import Figure
+
+    from regard.views._shared import INK, MUTED, save
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    styles = (("#0b4f8a", "o"), ("#2e86c9", "s"), ("#7fb8e6", "^"), ("#c0392b", "X"))
+    for shift, ((title, points), (colour, marker)) in enumerate(zip(curves.items(), styles)):
+        places = np.arange(len(points)) + 0.06 * (shift - 1.5)  # side by side, so that the intervals can be told apart
+        values, halves = np.array(points).T
+        line: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linewidth": 1.6, "label": title}
+        axes.errorbar(places, values, halves, elinewidth=0.9, capsize=2, **line)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlabel("words of the source", color=MUTED)
+    axes.set_ylabel("BLEU", color=MUTED)
+    axes.set_ylim(bottom=0)
+    axes.tick_params(length=2, labelsize=9, colors=MUTED)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#c9ced6")
+    axes.grid(axis="y", color="#e8ebef", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK, ncols=2, loc="lower left")
+    save(figure, path)
+
+
+SHIPPED = {"Transformer": "translate-en-es", "RNNsearch": "translate-en-es-rnn"}
+
+
+def tatoeba(lab: Lab) -> Iterator[str]:
+    """Tatoeba en→es, the held-out sentences, by the models that ship."""
+    from sacrebleu.metrics import TER
+
+    yield "| model | BLEU | chrF | TER | perplexity | against the best alone |\n|---|---|---|---|---|---|"
+    rows = [(title, [name]) for title, name in SHIPPED.items()]
+    rows.append(("both together", list(SHIPPED.values())))
+    best: Measured | None = None
+    for title, names in rows:
+        found = lab.written(names, "+".join(names), cased=True)
+        ter = TER().corpus_score(found.texts, [found.target]).score
+        told = "{:.1f} ± {:.1f} | {:.1f} | {:.1f} | {:.2f}".format(*found.bleu(), found.chrf, ter, found.perplexity)
+        versus = found.against(best) if best and len(names) > 1 else ""
+        yield f"| {title} | {told} | {versus} |"
+        best = found if best is None or found.bleu()[0] > best.bleu()[0] else best
+    yield f"\n{signature(cased=True, TER=TER())}"
+
+
+def alignment_cells() -> list[Cell]:
+    """With names that are in no vocabulary."""
+    kinds = {"rnnsearch": ("translate-toy", 4), "transformer": ("translate-toy-transformer", 3)}
+    return [Cell(f"toy-{name}", recipe, minutes, ("names=200",)) for name, (recipe, minutes) in kinds.items()]
+
+
+def alignment(lab: Lab) -> Iterator[str]:
+    """Who knows where a word came from? The toy grammar with names; heads are chosen on the validation split."""
+    from regard.tasks import _metrics
+    from regard.trained import Trained
+    from regard.trained.text import head_name
+    from regard.training import Run
+
+    yield "| attention | layer.head | alignment error | unknown names copied right |\n|---|---|---|---|"
+
+    def row(model: Any, title: str, place: tuple[int, int]) -> str:
+        names = model.task.evaluate([best.text for best, *_ in model.predict(source, dictionary={})])["names"]
+        return f"| {title} | {head_name(*place)} | {100 * errors[place]:.1f} % | {names:.1f} % |"
+
+    one, many = (Trained.open(lab.folder(cell)) for cell in alignment_cells())
+    source, target, _ = one.task.pairs("test")
+    errors = one.task.head_errors(one.looks(source, target))
+    yield row(one, "RNNsearch", (0, 0))
+    errors = many.task.head_errors(many.looks(source, target))
+    last = max(layer for layer, _ in errors)
+    many.model.config = replace(many.model.config, alignment_layer=last, alignment_head=-1)
+    yield row(many, "Transformer, the last layer's mean", (last, -1))
+    for by, title in (("copied", "by the names of the validation split"), ("gold", "by its gold alignments")):
+        chosen = many.choose_head(by=by)
+        yield row(many, f"Transformer, chosen {title}", (chosen["layer"], chosen["head"]))
+    Run.open(lab.folder(alignment_cells()[1])).note(alignment=chosen)
+    gold = [example.alignment for example in one.task.examples("test")]
+    floor = _metrics.alignment_error([{t: (s, t) for s, t in links}.values() for links in gold], gold)
+    yield f"| the least possible with one link a word | | {100 * floor:.1f} % | |"
+
+    model = Trained.open(SHIPPED["Transformer"])
+    chosen = model.choose_head(by="copied")
+    shares, of = model.copied("test")
+    last = max(layer for layer, _ in shares)
+    yield f"\nOf {of:,} copied words of Tatoeba's test split, `{SHIPPED['Transformer']}` looks at the same word in:\n"
+    yield "| layer.head | |\n|---|---|"
+    for title, place in (
+        ("the last layer's mean", (last, -1)),
+        ("chosen on the validation split", (chosen["layer"], chosen["head"])),
+    ):
+        yield f"| {title}, {head_name(*place)} | {100 * shares[place]:.1f} % |"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The trainings that it needs, and the lines of Markdown that it becomes."""
+
+    cells: Callable[[], list[Cell]]
+    lines: Callable[[Lab], Iterator[str]]
+
+
+TABLES = {
+    "alignment": Table(alignment_cells, alignment),
+    "tatoeba": Table(list, tatoeba),
+    "scores": Table(scores_cells, scores),
+    "ladder": Table(ladder_cells, ladder),
+    "systems": Table(systems_cells, systems),
+    "length": Table(systems_cells, length),
+    "data": Table(data_cells, data),
+}
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    path = folder / "run.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _place(folder: str | Path) -> Path:
+    from regard import registry
+
+    return Path(folder) if Path(folder).exists() else registry.PRETRAINED / folder
+
+
+def _last(path: Path) -> dict[str, Any]:
+    """The last whole line of a file of JSON lines."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return json.loads(lines[-1]) if lines else {}
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing."""
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _say(text: str, passing: bool = False) -> None:
+    """On stderr; in a terminal a ``passing`` line is written over by the next."""
+    if not sys.stderr.isatty():
+        print(f"{time.strftime('%H:%M')} {text}", file=sys.stderr, flush=True)
+        return
+    shown = text[: shutil.get_terminal_size().columns - 1] if passing else text
+    print(f"\r\x1b[K{shown}", end="" if passing else "\n", file=sys.stderr, flush=True)
+
+
+def _stop(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Train what is missing, and print Markdown tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", metavar="TABLE or KEY=VALUE", help=", ".join(TABLES))
+    parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
+    parser.add_argument("--runs", type=Path, default=Path("runs/results"), metavar="DIR", help="where the runs are")
+    parser.add_argument("--figure", type=Path, default=Lab.figure, metavar="FILE", help="where that of `length` goes")
+    parser.add_argument("--list", action="store_true", help="say what is done and what is left")
+    given = parser.parse_intermixed_args()
+    changes = tuple(word for word in given.tables if "=" in word)
+    chosen = [word for word in given.tables if "=" not in word] or list(TABLES)
+    if unknown := [name for name in chosen if name not in TABLES]:
+        parser.error(f"no table is called {', '.join(unknown)}: they are {', '.join(TABLES)}")
+    if given.jobs < 1:
+        parser.error(f"--jobs {given.jobs}: at least 1")
+    lab = Lab(given.runs, changes, given.jobs, given.figure)
+    if given.list:
+        told = list_cells(lab, chosen)
+        print("\n".join(told))
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    try:
+        for name in chosen:
+            lab.train(TABLES[name].cells())
+            print(f"\n### {name}: {TABLES[name].lines.__doc__}\n")
+            for line in TABLES[name].lines(lab):
+                print(line, flush=True)
+    except KeyboardInterrupt:
+        _say("stopped; the same command goes on")
+        raise SystemExit(130) from None
+    except (ValueError, RuntimeError) as error:
+        raise SystemExit(f"results_translate: {error}") from None
+
+
+def list_cells(lab: Lab, tables: Sequence[str]) -> Iterator[str]:
+    """A line for each training, the sum for each table, and for all; one that two tables need counts once."""
+    known: dict[Cell, float] = {}
+    for name in tables:
+        cells = TABLES[name].cells()
+        fresh = {cell: lab.left(cell) for cell in cells if cell not in known}
+        known |= fresh
+        done = sum(lab.share(cell) == 1 for cell in cells)
+        left = f"{done} of {len(cells)} trainings done, about {sum(fresh.values()) / lab.jobs:.0f} minutes left"
+        yield f"{name}: {left if cells else 'nothing to train'}"
+        for cell, minutes in fresh.items():
+            share = lab.share(cell)
+            state = "done" if share == 1 else f"{100 * share:.0f} %" if share else "to do"
+            yield f"  {state:5}  {cell}" + ("" if share == 1 else f", about {minutes:.0f} minutes left")
+    yield f"in all about {sum(known.values()) / lab.jobs:.0f} minutes with --jobs {lab.jobs}"
+
+
+if __name__ == "__main__":
+    main()
