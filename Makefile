@@ -14,7 +14,7 @@ bin := .venv/bin
 # An interpreter that was upgraded away leaves a .venv that cannot start; set it up again.
 $(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
 
-.PHONY: help demo test test-slow bench gallery results-translate lint clean
+.PHONY: help demo test test-slow bench gallery results-translate results-vision lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -40,6 +40,9 @@ gallery: .venv/.ready-dev ## draw the pictures of docs/gallery.md again
 
 results-translate: .venv/.ready-dev ## train and measure docs/results.md's translation tables: hours, goes on where it stopped
 	@$(bin)/python tools/results_translate.py --jobs $(JOBS) $(ARGS)
+
+results-vision: .venv/.ready-dev ## the same for those on vision
+	@$(bin)/python tools/results_vision.py --jobs $(JOBS) $(ARGS)
 
 lint: .venv/.ready-dev ## ruff, mypy and import-linter
 	@$(bin)/ruff check .

@@ -39,9 +39,11 @@ import results_translate; results_translate.SYSTEMS = {TWO!r}; results_translate
 
 @pytest.fixture(scope="module")
 def tool():
+    sys.path.insert(0, str(TOOL.parent))
     spec = importlib.util.spec_from_file_location("results_translate", TOOL)
     sys.modules["results_translate"] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.path.remove(str(TOOL.parent))
     return module
 
 
@@ -136,8 +138,8 @@ def test_perplexity_is_that_of_teacher_forcing(tool, data, home, monkeypatch):
 
 def test_a_subset_has_fewer_pairs_and_the_same_tests(tool, data, tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_DATA", str(data))
-    folder = tool.Lab(tmp_path).subset(50)
-    assert tool.Lab(tmp_path).subset(50) == folder
+    folder = tool.Translations(tmp_path).subset(50)
+    assert tool.Translations(tmp_path).subset(50) == folder
     for name, count in (("train", 50), ("val", 20), ("test_2016_flickr", 30)):
         for ending in ("en", "de"):
             with gzip.open(data / "multi30k" / f"{name}.{ending}.gz", "rt", encoding="utf-8") as file:
@@ -146,9 +148,9 @@ def test_a_subset_has_fewer_pairs_and_the_same_tests(tool, data, tmp_path, monke
 
 def test_every_training_is_one_that_can_be_made(tool):
     cells = {cell for table in tool.TABLES.values() for cell in table.cells()}
-    assert len({tool.Lab(Path()).folder(cell) for cell in cells}) == len(cells)
+    assert len({tool.Translations(Path()).folder(cell) for cell in cells}) == len(cells)
     for cell in cells:
-        recipe = tool.Lab(Path())._recipe(cell)
+        recipe = tool.Translations(Path())._recipe(cell)
         recipe.build("task")
         assert recipe.build("train").seed == cell.seed
         system = recipe.sections["system"]["name"]
@@ -158,7 +160,7 @@ def test_every_training_is_one_that_can_be_made(tool):
 def test_each_rung_changes_what_it_says(tool):
     cells = tool.ladder_cells()
     assert [cell.seed for cell in cells] == [0] * len(tool.RUNGS) + [1, 2, 3]
-    configs = [tool.Lab(Path())._recipe(cell).sections["system"] for cell in cells]
+    configs = [tool.Translations(Path())._recipe(cell).sections["system"] for cell in cells]
     changed = [{key for key in now if now[key] != before[key]} for before, now in itertools.pairwise(configs)]
     assert changed == [
         {"reverse"},

@@ -14,161 +14,31 @@ bootstrap samples, and a difference is judged by the same samples for both (a pa
 
 from __future__ import annotations
 
-import argparse
 import functools
 import gzip
 import itertools
 import json
 import math
-import os
-import shutil
-import signal
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
+from lab import HERE, Cell, Lab, Table, facts, print_tables, say, write
 
-HERE = Path(__file__).parents[1]
 SAMPLES = 1000
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Trainings
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One training.
-
-    Attributes:
-        name: of its folder, with the seed.
-        recipe, changes: as for `regard train`.
-        minutes: about how long it takes on one core.
-        pairs: how many pairs of the training text; all if 0.
-    """
-
-    name: str
-    recipe: str
-    minutes: float
-    changes: tuple[str, ...] = ()
-    seed: int = 0
-    pairs: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.name}, seed {self.seed}"
-
-
 @dataclass
-class Lab:
-    """Where the runs are, and how they are made."""
+class Translations(Lab):
+    """Trainings on Multi30k, and what they write."""
 
-    root: Path
-    changes: tuple[str, ...] = ()
-    jobs: int = 1
     figure: Path = HERE / "docs" / "images" / "bleu_by_length.png"
 
-    def folder(self, cell: Cell) -> Path:
-        """Of the run."""
-        return self.root / f"{cell.name}-{cell.seed}"
-
-    def share(self, cell: Cell) -> float:
-        """How much of a training lies behind, 0 to 1."""
-        summary = _facts(self.folder(cell)).get("summary", {})
-        if summary and not summary["ended"].startswith("SIG"):
-            return 1.0
-        config, last = self._recipe(cell).build("train"), _last(self.folder(cell) / "metrics.jsonl")
-        ends = ((last.get("step", 0), config.steps), (last.get("epoch", 0), config.epochs))
-        return min(0.99, max(at / end for at, end in ends if end))
-
-    def left(self, cell: Cell) -> float:
-        """About how many minutes a training still takes."""
-        return cell.minutes * (1 - self.share(cell))
-
-    def train(self, cells: Sequence[Cell]) -> None:
-        """All of them, until they have ended; on Ctrl-C or SIGTERM they stop in good order."""
-        waiting = [cell for cell in cells if self.share(cell) < 1]
-        for cell in cells:
-            self._check(cell)
-        running: dict[Cell, subprocess.Popen[bytes]] = {}
-        failed: list[Cell] = []
-        shown = 0.0
-        try:
-            while waiting or running:
-                while waiting and len(running) < self.jobs:
-                    cell = waiting.pop(0)
-                    running[cell] = self._start(cell)
-                    _say(f"training {cell} …")
-                time.sleep(0.2)
-                for cell, process in list(running.items()):
-                    if process.poll() is not None:
-                        del running[cell]
-                        failed += [cell] if self.share(cell) < 1 else []
-                        _say(f"{cell}: " + (self._log_tail(cell) if cell in failed else "trained"))
-                if time.monotonic() - shown > (1 if sys.stderr.isatty() else 60):
-                    shown = time.monotonic()
-                    ended = len(cells) - len(waiting) - len(running)
-                    told = " · ".join(f"{cell}: {self._log_tail(cell)}" for cell in running)
-                    _say(f"{ended} of {len(cells)} ended · {told}", passing=True)
-        finally:
-            for process in running.values():
-                process.send_signal(signal.SIGINT)
-            for process in running.values():
-                process.wait()
-        if failed:
-            raise RuntimeError(f"{', '.join(map(str, failed))}: the training failed; {self.root}/NAME.log says why")
-
-    def _start(self, cell: Cell) -> subprocess.Popen[bytes]:
-        folder = self.folder(cell)
-        arguments = ["train", cell.recipe, "--out", str(folder)]
-        if any((folder / "checkpoints").glob("step-*")):
-            arguments += ["--resume"]
-        else:  # killed before there was anything to go on from
-            shutil.rmtree(folder, ignore_errors=True)
-            arguments += ["--data", str(self.subset(cell.pairs))] if cell.pairs else []
-            arguments += self._changes(cell)
-        self.root.mkdir(parents=True, exist_ok=True)
-        threads = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // self.jobs, 1))}
-        with open(self._log(cell), "ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "regard.cli", *arguments],
-                stdout=log,
-                stderr=log,
-                env=os.environ | threads,
-                start_new_session=True,  # Ctrl-C comes to it from here, once
-            )
-
-    def _changes(self, cell: Cell) -> list[str]:
-        return [*cell.changes, f"train.seed={cell.seed}", "checkpoint_minutes=1", "tensorboard=false", *self.changes]
-
-    def _recipe(self, cell: Cell) -> Any:
-        from regard import registry
-
-        return registry.recipe(cell.recipe).change(self._changes(cell))
-
-    def _check(self, cell: Cell) -> None:
-        """A folder of that name may hold what was trained before the recipe changed."""
-        path = self.folder(cell) / "recipe.toml"
-        if not path.exists():
-            return
-        before, now = (text.splitlines()[1:] for text in (path.read_text(), self._recipe(cell).toml()))
-        if changed := [line for line in now if line not in before] + [line for line in before if line not in now]:
-            raise ValueError(
-                f"{path.parent} was trained otherwise ({', '.join(changed)}): remove it, or choose other --runs"
-            )
-
-    def _log(self, cell: Cell) -> Path:
-        return self.root / f"{self.folder(cell).name}.log"
-
-    def _log_tail(self, cell: Cell) -> str:
-        path = self._log(cell)
-        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-        return lines[-1] if lines else "starting"
+    def data(self, cell: Cell) -> list[str]:
+        return ["--data", str(self.subset(cell.examples))] if cell.examples else []
 
     def subset(self, count: int) -> Path:
         """A folder like Multi30k's with only the first pairs to train on."""
@@ -184,11 +54,8 @@ class Lab:
                 gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file
             ):
                 lines = list(itertools.islice(file, count if path.name.startswith("train.") else None))
-            _write(out, "".join(lines))
+            write(out, "".join(lines))
         return folder
-
-    # -----------------------------------------------------------------------------------------------------------------
-    # Measurements
 
     def measure(self, *cells: Cell, which: str | None = None, copy: bool = False) -> Measured:
         """The test split, written by a cell or by several together; with ``copy``, unknown words copied from where the
@@ -209,19 +76,19 @@ class Lab:
 
         options = "".join(f"-{word}" for word in (which, "copied" if copy else None) if word)
         path = self.root / "measured" / f"{name}{options}.json"
-        facts = [_facts(_place(folder)) for folder in folders]
-        made = [fact["created"] for fact in facts]
+        known = [facts(_place(folder)) for folder in folders]
+        made = [fact["created"] for fact in known]
         if not path.exists() or json.loads(path.read_text())["made"] != made:
-            _say(f"measuring {name}{options} …")
+            say(f"measuring {name}{options} …")
             model = Trained.open(*folders, which=which)
             pairs = model.task.pairs("test")
             answers = model.predict(pairs.source, alignments=copy, dictionary={} if copy else None)
             texts = [best.text for best, *_ in answers]
             kept = {"texts": texts, "source": pairs.source, "target": pairs.target, "perplexity": perplexity(model)}
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, json.dumps({"made": made, **kept}, ensure_ascii=False))
+            write(path, json.dumps({"made": made, **kept}, ensure_ascii=False))
         found = json.loads(path.read_text(encoding="utf-8"))
-        minutes = sum(fact["summary"]["minutes"] for fact in facts)
+        minutes = sum(fact["summary"]["minutes"] for fact in known)
         return Measured(found["texts"], found["source"], found["target"], found["perplexity"], minutes, cased)
 
 
@@ -332,7 +199,7 @@ def systems_cells() -> list[Cell]:
     return [Cell(name, f"translate-multi30k-{name}", minutes) for name, (_, minutes) in SYSTEMS.items()]
 
 
-def systems(lab: Lab) -> Iterator[str]:
+def systems(lab: Translations) -> Iterator[str]:
     """Multi30k en→de, test_2016_flickr."""
     yield HEADER.format("system", "", "")
     for (title, _), cell in zip(SYSTEMS.values(), systems_cells()):
@@ -368,7 +235,7 @@ def ladder_cells() -> list[Cell]:
     return cells
 
 
-def ladder(lab: Lab) -> Iterator[str]:
+def ladder(lab: Translations) -> Iterator[str]:
     """Luong's ladder: Multi30k en→de by words, 10,000 of them, two layers of 256."""
     yield HEADER.format("rung", " against the rung before |", "---|")
     cells = ladder_cells()
@@ -413,7 +280,7 @@ def scores_cells() -> list[Cell]:
     ]
 
 
-def scores(lab: Lab) -> Iterator[str]:
+def scores(lab: Translations) -> Iterator[str]:
     """Score functions, windows and normalizers in one model: Luong's, one layer of 128, 2,000 subwords."""
     yield f"| attention | BLEU, mean of {SEEDS} seeds | smallest to largest | perplexity | minutes each |"
     yield "|---|---|---|---|---|"
@@ -443,7 +310,7 @@ def data_cells() -> list[Cell]:
     return few + [cell for cell in systems_cells() if cell.name in names]
 
 
-def data(lab: Lab) -> Iterator[str]:
+def data(lab: Translations) -> Iterator[str]:
     """Who needs more data? Multi30k en→de with the first so many pairs, the weights of the best validation."""
     yield "| pairs | Transformer | RNNsearch | Transformer against RNNsearch |\n|---|---|---|---|"
     cells = data_cells()
@@ -457,7 +324,7 @@ def data(lab: Lab) -> Iterator[str]:
 BINS = ((1, 8), (9, 11), (12, 14), (15, 18), (19, 99))
 
 
-def length(lab: Lab) -> Iterator[str]:
+def length(lab: Translations) -> Iterator[str]:
     """BLEU against the words of the source, with and without attention."""
     found = {title: lab.measure(cell) for (title, _), cell in zip(SYSTEMS.values(), systems_cells())}
     source = next(iter(found.values())).source
@@ -508,7 +375,7 @@ def draw(curves: dict[str, list[tuple[float, float]]], names: Sequence[str], pat
 SHIPPED = {"Transformer": "translate-en-es", "RNNsearch": "translate-en-es-rnn"}
 
 
-def tatoeba(lab: Lab) -> Iterator[str]:
+def tatoeba(lab: Translations) -> Iterator[str]:
     """Tatoeba en→es, the held-out sentences, by the models that ship."""
     from sacrebleu.metrics import TER
 
@@ -532,7 +399,7 @@ def alignment_cells() -> list[Cell]:
     return [Cell(f"toy-{name}", recipe, minutes, ("names=200",)) for name, (recipe, minutes) in kinds.items()]
 
 
-def alignment(lab: Lab) -> Iterator[str]:
+def alignment(lab: Translations) -> Iterator[str]:
     """Who knows where a word came from? The toy grammar with names; heads are chosen on the validation split."""
     from regard.tasks import _metrics
     from regard.trained import Trained
@@ -574,14 +441,6 @@ def alignment(lab: Lab) -> Iterator[str]:
         yield f"| {title}, {head_name(*place)} | {100 * shares[place]:.1f} % |"
 
 
-@dataclass(frozen=True)
-class Table:
-    """The trainings that it needs, and the lines of Markdown that it becomes."""
-
-    cells: Callable[[], list[Cell]]
-    lines: Callable[[Lab], Iterator[str]]
-
-
 TABLES = {
     "alignment": Table(alignment_cells, alignment),
     "tatoeba": Table(list, tatoeba),
@@ -593,93 +452,15 @@ TABLES = {
 }
 
 
-def _facts(folder: Path) -> dict[str, Any]:
-    path = folder / "run.json"
-    return json.loads(path.read_text()) if path.exists() else {}
-
-
 def _place(folder: str | Path) -> Path:
     from regard import registry
 
     return Path(folder) if Path(folder).exists() else registry.PRETRAINED / folder
 
 
-def _last(path: Path) -> dict[str, Any]:
-    """The last whole line of a file of JSON lines."""
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    return json.loads(lines[-1]) if lines else {}
-
-
-def _write(path: Path, text: str) -> None:
-    """All of it or nothing."""
-    unfinished = path.with_name(f".{path.name}")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
-
-
-def _say(text: str, passing: bool = False) -> None:
-    """On stderr; in a terminal a ``passing`` line is written over by the next."""
-    if not sys.stderr.isatty():
-        print(f"{time.strftime('%H:%M')} {text}", file=sys.stderr, flush=True)
-        return
-    shown = text[: shutil.get_terminal_size().columns - 1] if passing else text
-    print(f"\r\x1b[K{shown}", end="" if passing else "\n", file=sys.stderr, flush=True)
-
-
-def _stop(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 def main() -> None:
     """Train what is missing, and print Markdown tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", metavar="TABLE or KEY=VALUE", help=", ".join(TABLES))
-    parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
-    parser.add_argument("--runs", type=Path, default=Path("runs/results"), metavar="DIR", help="where the runs are")
-    parser.add_argument("--figure", type=Path, default=Lab.figure, metavar="FILE", help="where that of `length` goes")
-    parser.add_argument("--list", action="store_true", help="say what is done and what is left")
-    given = parser.parse_intermixed_args()
-    changes = tuple(word for word in given.tables if "=" in word)
-    chosen = [word for word in given.tables if "=" not in word] or list(TABLES)
-    if unknown := [name for name in chosen if name not in TABLES]:
-        parser.error(f"no table is called {', '.join(unknown)}: they are {', '.join(TABLES)}")
-    if given.jobs < 1:
-        parser.error(f"--jobs {given.jobs}: at least 1")
-    lab = Lab(given.runs, changes, given.jobs, given.figure)
-    if given.list:
-        told = list_cells(lab, chosen)
-        print("\n".join(told))
-        return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
-    try:
-        for name in chosen:
-            lab.train(TABLES[name].cells())
-            print(f"\n### {name}: {TABLES[name].lines.__doc__}\n")
-            for line in TABLES[name].lines(lab):
-                print(line, flush=True)
-    except KeyboardInterrupt:
-        _say("stopped; the same command goes on")
-        raise SystemExit(130) from None
-    except (ValueError, RuntimeError) as error:
-        raise SystemExit(f"results_translate: {error}") from None
-
-
-def list_cells(lab: Lab, tables: Sequence[str]) -> Iterator[str]:
-    """A line for each training, the sum for each table, and for all; one that two tables need counts once."""
-    known: dict[Cell, float] = {}
-    for name in tables:
-        cells = TABLES[name].cells()
-        fresh = {cell: lab.left(cell) for cell in cells if cell not in known}
-        known |= fresh
-        done = sum(lab.share(cell) == 1 for cell in cells)
-        left = f"{done} of {len(cells)} trainings done, about {sum(fresh.values()) / lab.jobs:.0f} minutes left"
-        yield f"{name}: {left if cells else 'nothing to train'}"
-        for cell, minutes in fresh.items():
-            share = lab.share(cell)
-            state = "done" if share == 1 else f"{100 * share:.0f} %" if share else "to do"
-            yield f"  {state:5}  {cell}" + ("" if share == 1 else f", about {minutes:.0f} minutes left")
-    yield f"in all about {sum(known.values()) / lab.jobs:.0f} minutes with --jobs {lab.jobs}"
+    print_tables(__doc__, TABLES, Translations)
 
 
 if __name__ == "__main__":

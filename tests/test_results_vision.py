@@ -1,0 +1,50 @@
+"""The runner of the vision tables: its trainings are what its rows say, and the figure can be drawn."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).parents[1] / "tools" / "results_vision.py"
+
+
+@pytest.fixture(scope="module")
+def tool():
+    sys.path.insert(0, str(TOOL.parent))
+    spec = importlib.util.spec_from_file_location("results_vision", TOOL)
+    sys.modules["results_vision"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.path.remove(str(TOOL.parent))
+    return module
+
+
+def test_every_training_is_a_recipe_that_can_be_built(tool):
+    cells = {cell for table in tool.TABLES.values() for cell in table.cells()}
+    lab = tool.Sights(Path())
+    assert len({lab.folder(cell) for cell in cells}) == len(cells)
+    for cell in cells:
+        recipe = lab._recipe(cell)
+        recipe.build("train")
+        assert recipe.sections["train"]["seed"] == cell.seed
+    assert lab._recipe(tool.RAM["the same, looking anywhere"][0]).sections["system"]["policy"] == "random"
+    ram, cnn = (lab._recipe(cell).sections for cell in tool.COST[100])
+    assert ram["task"]["size"] == cnn["task"]["size"] == 100
+    assert ram["task"]["kind"] == cnn["task"]["kind"] == "translated"
+
+
+def test_a_table_from_trainings_of_seconds(tool, tmp_path, capsys, monkeypatch):
+    """Trained, measured, printed; and the second time only printed."""
+    quick = ["data=drawn", "drawn=300", "steps=3", "task.batch=16", "examples=0"]
+    pair = (tool.Cell("ram", "ram-mnist", 1), tool.Cell("cnn", "cnn-cluttered", 1, ("kind=plain",)))
+    monkeypatch.setattr(tool, "COST", {28: pair})
+    command = ["results_vision.py", "cost", *quick, "--runs", str(tmp_path), "--figure", str(tmp_path / "cost.png")]
+    monkeypatch.setattr(sys, "argv", command)
+    tool.main()
+    first = capsys.readouterr()
+    assert "| 28 × 28 | " in first.out and "training ram" in first.err
+    assert (tmp_path / "cost.png").stat().st_size > 5000
+    tool.main()
+    second = capsys.readouterr()
+    assert second.out == first.out
+    assert "training" not in second.err and "measuring" not in second.err

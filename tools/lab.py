@@ -1,0 +1,245 @@
+"""Trainings that a table of results needs, made one after the other or side by side. What is done is not done again.
+
+Every training is a run of its own under --runs, made by `regard train` and taken up where it stopped, however it
+stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+HERE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training.
+
+    Attributes:
+        name: of its folder, with the seed.
+        recipe, changes: as for `regard train`.
+        minutes: about how long it takes on one core.
+        examples: how many of the training data; all if 0.
+    """
+
+    name: str
+    recipe: str
+    minutes: float
+    changes: tuple[str, ...] = ()
+    seed: int = 0
+    examples: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}, seed {self.seed}"
+
+
+@dataclass
+class Lab:
+    """Where the runs are, and how they are made."""
+
+    root: Path
+    changes: tuple[str, ...] = ()
+    jobs: int = 1
+    figure: Path = Path("figure.png")
+
+    def folder(self, cell: Cell) -> Path:
+        """Of the run."""
+        return self.root / f"{cell.name}-{cell.seed}"
+
+    def share(self, cell: Cell) -> float:
+        """How much of a training lies behind, 0 to 1."""
+        summary = facts(self.folder(cell)).get("summary", {})
+        if summary and not summary["ended"].startswith("SIG"):
+            return 1.0
+        config, at = self._recipe(cell).build("train"), last(self.folder(cell) / "metrics.jsonl")
+        ends = ((at.get("step", 0), config.steps), (at.get("epoch", 0), config.epochs))
+        return min(0.99, max(done / end for done, end in ends if end))
+
+    def data(self, cell: Cell) -> list[str]:
+        """The option that says where the data of a training lies, if it is not where it always is."""
+        return []
+
+    def left(self, cell: Cell) -> float:
+        """About how many minutes a training still takes."""
+        return cell.minutes * (1 - self.share(cell))
+
+    def train(self, cells: Sequence[Cell]) -> None:
+        """All of them, until they have ended; on Ctrl-C or SIGTERM they stop in good order."""
+        waiting = [cell for cell in cells if self.share(cell) < 1]
+        for cell in cells:
+            self._check(cell)
+        running: dict[Cell, subprocess.Popen[bytes]] = {}
+        failed: list[Cell] = []
+        shown = 0.0
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.jobs:
+                    cell = waiting.pop(0)
+                    running[cell] = self._start(cell)
+                    say(f"training {cell} …")
+                time.sleep(0.2)
+                for cell, process in list(running.items()):
+                    if process.poll() is not None:
+                        del running[cell]
+                        failed += [cell] if self.share(cell) < 1 else []
+                        say(f"{cell}: " + (self._log_tail(cell) if cell in failed else "trained"))
+                if time.monotonic() - shown > (1 if sys.stderr.isatty() else 60):
+                    shown = time.monotonic()
+                    ended = len(cells) - len(waiting) - len(running)
+                    told = " · ".join(f"{cell}: {self._log_tail(cell)}" for cell in running)
+                    say(f"{ended} of {len(cells)} ended · {told}", passing=True)
+        finally:
+            for process in running.values():
+                process.send_signal(signal.SIGINT)
+            for process in running.values():
+                process.wait()
+        if failed:
+            raise RuntimeError(f"{', '.join(map(str, failed))}: the training failed; {self.root}/NAME.log says why")
+
+    def _start(self, cell: Cell) -> subprocess.Popen[bytes]:
+        folder = self.folder(cell)
+        arguments = ["train", cell.recipe, "--out", str(folder)]
+        if any((folder / "checkpoints").glob("step-*")):
+            arguments += ["--resume"]
+        else:  # killed before there was anything to go on from
+            shutil.rmtree(folder, ignore_errors=True)
+            arguments += [*self.data(cell), *self._changes(cell)]
+        self.root.mkdir(parents=True, exist_ok=True)
+        threads = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // self.jobs, 1))}
+        with open(self._log(cell), "ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "regard.cli", *arguments],
+                stdout=log,
+                stderr=log,
+                env=os.environ | threads,
+                start_new_session=True,  # Ctrl-C comes to it from here, once
+            )
+
+    def _changes(self, cell: Cell) -> list[str]:
+        return [*cell.changes, f"train.seed={cell.seed}", "checkpoint_minutes=1", "tensorboard=false", *self.changes]
+
+    def _recipe(self, cell: Cell) -> Any:
+        from regard import registry
+
+        return registry.recipe(cell.recipe).change(self._changes(cell))
+
+    def _check(self, cell: Cell) -> None:
+        """A folder of that name may hold what was trained before the recipe changed."""
+        path = self.folder(cell) / "recipe.toml"
+        if not path.exists():
+            return
+        before, now = (text.splitlines()[1:] for text in (path.read_text(), self._recipe(cell).toml()))
+        if changed := [line for line in now if line not in before] + [line for line in before if line not in now]:
+            raise ValueError(
+                f"{path.parent} was trained otherwise ({', '.join(changed)}): remove it, or choose other --runs"
+            )
+
+    def _log(self, cell: Cell) -> Path:
+        return self.root / f"{self.folder(cell).name}.log"
+
+    def _log_tail(self, cell: Cell) -> str:
+        path = self._log(cell)
+        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        return lines[-1] if lines else "starting"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The trainings that it needs, and the lines of Markdown that it becomes."""
+
+    cells: Callable[[], list[Cell]]
+    lines: Callable[[Any], Iterator[str]]
+
+
+def print_tables(about: str | None, tables: Mapping[str, Table], make: Callable[..., Lab]) -> None:
+    """Train what is missing, and print Markdown tables. ``make`` is a :class:`Lab` or a kind of it."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", metavar="TABLE or KEY=VALUE", help=", ".join(tables))
+    parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
+    parser.add_argument("--runs", type=Path, default=Path("runs/results"), metavar="DIR", help="where the runs are")
+    parser.add_argument("--figure", type=Path, default=make.figure, metavar="FILE", help="where the figure goes")
+    parser.add_argument("--list", action="store_true", help="say what is done and what is left")
+    given = parser.parse_intermixed_args()
+    changes = tuple(word for word in given.tables if "=" in word)
+    chosen = [word for word in given.tables if "=" not in word] or list(tables)
+    if unknown := [name for name in chosen if name not in tables]:
+        parser.error(f"no table is called {', '.join(unknown)}: they are {', '.join(tables)}")
+    if given.jobs < 1:
+        parser.error(f"--jobs {given.jobs}: at least 1")
+    lab = make(given.runs, changes, given.jobs, given.figure)
+    if given.list:
+        print("\n".join(list_cells(lab, {name: tables[name] for name in chosen})))
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    try:
+        for name in chosen:
+            lab.train(tables[name].cells())
+            print(f"\n### {name}: {tables[name].lines.__doc__}\n")
+            for line in tables[name].lines(lab):
+                print(line, flush=True)
+    except KeyboardInterrupt:
+        say("stopped; the same command goes on")
+        raise SystemExit(130) from None
+    except (ValueError, RuntimeError) as error:
+        raise SystemExit(f"{Path(sys.argv[0]).stem}: {error}") from None
+
+
+def list_cells(lab: Lab, tables: Mapping[str, Table]) -> Iterator[str]:
+    """A line for each training, the sum for each table, and for all; one that two tables need counts once."""
+    known: dict[Cell, float] = {}
+    for name, table in tables.items():
+        cells = table.cells()
+        fresh = {cell: lab.left(cell) for cell in cells if cell not in known}
+        known |= fresh
+        done = sum(lab.share(cell) == 1 for cell in cells)
+        left = f"{done} of {len(cells)} trainings done, about {sum(fresh.values()) / lab.jobs:.0f} minutes left"
+        yield f"{name}: {left if cells else 'nothing to train'}"
+        for cell, minutes in fresh.items():
+            share = lab.share(cell)
+            state = "done" if share == 1 else f"{100 * share:.0f} %" if share else "to do"
+            yield f"  {state:5}  {cell}" + ("" if share == 1 else f", about {minutes:.0f} minutes left")
+    yield f"in all about {sum(known.values()) / lab.jobs:.0f} minutes with --jobs {lab.jobs}"
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """What run.json says."""
+    path = folder / "run.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def last(path: Path) -> dict[str, Any]:
+    """The last whole line of a file of JSON lines."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return json.loads(lines[-1]) if lines else {}
+
+
+def write(path: Path, text: str) -> None:
+    """All of it or nothing."""
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+
+
+def say(text: str, passing: bool = False) -> None:
+    """On stderr; in a terminal a ``passing`` line is written over by the next."""
+    if not sys.stderr.isatty():
+        print(f"{time.strftime('%H:%M')} {text}", file=sys.stderr, flush=True)
+        return
+    shown = text[: shutil.get_terminal_size().columns - 1] if passing else text
+    print(f"\r\x1b[K{shown}", end="" if passing else "\n", file=sys.stderr, flush=True)
+
+
+def _stop(*_: object) -> NoReturn:
+    raise KeyboardInterrupt

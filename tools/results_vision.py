@@ -1,0 +1,197 @@
+"""Train and measure the tables of docs/results.md on vision. What is done is not done again.
+
+    .venv/bin/python tools/results_vision.py                       # all; MNIST and cluttered-mnist must be at hand
+    .venv/bin/python tools/results_vision.py ram draw              # these
+    .venv/bin/python tools/results_vision.py --list                # what is done, and how many minutes are left
+    .venv/bin/python tools/results_vision.py --jobs 2              # two trainings side by side, of one thread each
+
+Every training is a run of its own under --runs, made by `regard train` and taken up where it stopped. Errors are those
+of the test split in percent, of the weights with the best validation; minutes are those of a training on one core.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import HERE, Cell, Lab, Table, facts, print_tables, say, write
+
+
+@dataclass
+class Sights(Lab):
+    """Trainings on pictures, and how they end."""
+
+    figure: Path = HERE / "docs" / "images" / "error_by_cost.png"
+
+    def measure(self, cell: Cell) -> dict[str, float]:
+        """What `regard evaluate` finds, and ``minutes``."""
+        from regard.trained import Trained
+
+        folder = self.folder(cell)
+        known, path = facts(folder), folder / "measured.json"
+        if not path.exists() or json.loads(path.read_text())["made"] != known["created"]:
+            say(f"measuring {cell} …")
+            write(path, json.dumps({"made": known["created"], **Trained.open(folder).evaluate("test")}))
+        found: dict[str, Any] = json.loads(path.read_text())
+        return {**found, "minutes": known["summary"]["minutes"]}
+
+
+def mean(lab: Sights, cells: Sequence[Cell], metric: str = "error") -> tuple[str, str]:
+    """The mean over cells, with each if there are several; and the mean minutes."""
+    found = [lab.measure(cell) for cell in cells]
+    values = [each[metric] for each in found]
+    told = f"{statistics.mean(values):.2f}"
+    if len(values) > 1:
+        told += f" ({', '.join(f'{value:.2f}' for value in values)})"
+    return told, f"{statistics.mean(each['minutes'] for each in found):.0f}"
+
+
+RAM = {  # title: the training, and what the paper has
+    "six glimpses of 8 × 8, MNIST": (Cell("ram-mnist", "ram-mnist", 30), "1.12"),
+    "the same, looking anywhere": (Cell("ram-random", "ram-mnist", 30, ("policy=random",)), ""),
+    "six of 12 × 12 at three scales, 60 × 60": (Cell("ram-translated", "ram-translated", 60), "1.22"),
+    "eight, among clutter": (Cell("ram-cluttered", "ram-cluttered", 60), "4.0"),
+    "a CNN, among clutter": (Cell("cnn-cluttered", "cnn-cluttered", 20), "8.1"),
+}
+
+
+def ram(lab: Sights) -> Iterator[str]:
+    """RAM and its controls."""
+    yield "| | error | published | multiplications | minutes |\n|---|---|---|---|---|"
+    for title, (cell, paper) in RAM.items():
+        found = lab.measure(cell)
+        cost = f"{found['multiplications']:,.0f}"
+        yield f"| {title} | {found['error']:.2f} | {paper} | {cost} | {found['minutes']:.0f} |"
+
+
+CATCH = Cell("ram-catch", "ram-catch", 40)
+
+
+def catch(lab: Sights) -> Iterator[str]:
+    """The game of Catch: balls caught."""
+    found = lab.measure(CATCH)
+    shown = {name: value for name, value in found.items() if name not in ("made", "minutes")}
+    yield "| " + " | ".join([*shown, "minutes"]) + " |\n|" + "---|" * (len(shown) + 1)
+    yield "| " + " | ".join([*(f"{value:,.2f}" for value in shown.values()), f"{found['minutes']:.0f}"]) + " |"
+
+
+SEEDS = 3
+STN: dict[str, tuple[str, tuple[str, ...], float, int, str]] = {
+    # title: recipe, changes, minutes on one core, seeds, what the paper has
+    "clutter (the npz), ST-CNN": ("stn-cluttered", (), 6, SEEDS, "5.7"),
+    "clutter, a CNN of equal size": ("stn-cluttered", ("variant=cnn",), 6, SEEDS, "14.2"),
+    "turned, scaled, moved: ST-CNN": ("stn-distorted", (), 25, SEEDS, "0.5"),
+    "turned, scaled, moved: CNN": ("stn-distorted", ("variant=cnn",), 20, SEEDS, "0.8"),
+    "sum of two digits, two transformers": ("stn-addition", (), 60, 1, "5.8 to 9.0"),
+    "sum of two digits, one": ("stn-addition", ("transformers=1",), 45, 1, ""),
+}
+
+
+def stn_row(title: str) -> list[Cell]:
+    """Its trainings."""
+    recipe, changes, minutes, seeds, _ = STN[title]
+    name = "-".join([recipe, *(change.replace("=", "") for change in changes)])
+    return [Cell(name, recipe, minutes, changes, seed) for seed in range(seeds)]
+
+
+def stn(lab: Sights) -> Iterator[str]:
+    """Spatial transformers and networks without."""
+    yield "| | error, mean of the seeds | published | parameters | minutes each |\n|---|---|---|---|---|"
+    for title, (*_, paper) in STN.items():
+        told, minutes = mean(lab, stn_row(title))
+        parameters = lab.measure(stn_row(title)[0])["parameters"]
+        yield f"| {title} | {told} | {paper} | {parameters:,.0f} | {minutes} |"
+
+
+DRAW = {
+    "MNIST in ten strokes, bound in nats": (Cell("draw-mnist", "draw-mnist", 60), "bound", "80.97 in 64"),
+    "the same without attention": (Cell("draw-blind", "draw-mnist", 40, ("variant=blind",)), "bound", "87.40 in 64"),
+    "eight looks of 12 × 12 among clutter, error": (Cell("draw-cluttered", "draw-cluttered", 45), "error", "3.36"),
+}
+
+
+def draw(lab: Sights) -> Iterator[str]:
+    """DRAW: pictures and classes."""
+    yield "| | got | published | parameters | minutes |\n|---|---|---|---|---|"
+    for title, (cell, metric, paper) in DRAW.items():
+        told, minutes = mean(lab, [cell], metric)
+        yield f"| {title} | {told} | {paper} | {lab.measure(cell)['parameters']:,.0f} | {minutes} |"
+
+
+COST = {  # pixels: RAM, and a CNN on the same pictures
+    28: (RAM["six glimpses of 8 × 8, MNIST"][0], Cell("cnn-28", "cnn-cluttered", 8, ("kind=plain",))),
+    60: (
+        RAM["six of 12 × 12 at three scales, 60 × 60"][0],
+        Cell("cnn-60", "cnn-cluttered", 15, ("kind=translated",)),
+    ),
+    100: (
+        Cell("ram-100", "ram-translated", 90, ("task.size=100", "scales=4")),
+        Cell("cnn-100", "cnn-cluttered", 30, ("kind=translated", "task.size=100")),
+    ),
+}
+
+
+def cost(lab: Sights) -> Iterator[str]:
+    """Error against multiplications for one picture, as it grows."""
+    yield "| pixels | RAM: error | multiplications | CNN: error | multiplications |\n|---|---|---|---|---|"
+    curves: dict[str, list[tuple[int, float, float]]] = {"RAM": [], "CNN": []}
+    for pixels, pair in COST.items():
+        for curve, cell in zip(curves.values(), pair):
+            found = lab.measure(cell)
+            curve.append((pixels, found["multiplications"], found["error"]))
+        shown = " | ".join(f"{curve[-1][2]:.2f} | {curve[-1][1]:,.0f}" for curve in curves.values())
+        yield f"| {pixels} × {pixels} | {shown} |"
+    lab.figure.parent.mkdir(parents=True, exist_ok=True)
+    picture(curves, lab.figure)
+    yield f"\nFigure: {lab.figure}"
+
+
+def picture(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> None:
+    """A point for each size of picture, (pixels, multiplications, error)."""
+    from matplotlib.figure import Figure
+
+    from regard.views._shared import INK, MUTED, save
+
+    figure = Figure(figsize=(6.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for (title, points), (colour, marker) in zip(curves.items(), (("#0b4f8a", "o"), ("#c0392b", "s"))):
+        sizes, prices, errors = zip(*points)
+        axes.plot(prices, errors, color=colour, marker=marker, markersize=6, linewidth=1.4, label=title)
+        for size, price, error in zip(sizes, prices, errors):
+            axes.annotate(
+                f"{size} px", (price, error), (0, 7), textcoords="offset points", ha="center", fontsize=8, color=INK
+            )
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0.12, y=0.18)
+    axes.set_xlabel("multiplications for one picture", color=MUTED)
+    axes.set_ylabel("test error, %", color=MUTED)
+    axes.tick_params(length=2, labelsize=9, colors=MUTED)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#c9ced6")
+    axes.grid(color="#e8ebef", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+    save(figure, path)
+
+
+TABLES = {
+    "ram": Table(lambda: [cell for cell, _ in RAM.values()], ram),
+    "catch": Table(lambda: [CATCH], catch),
+    "stn": Table(lambda: [cell for title in STN for cell in stn_row(title)], stn),
+    "draw": Table(lambda: [cell for cell, *_ in DRAW.values()], draw),
+    "cost": Table(lambda: [cell for pair in COST.values() for cell in pair], cost),
+}
+
+
+def main() -> None:
+    """Train what is missing, and print Markdown tables."""
+    print_tables(__doc__, TABLES, Sights)
+
+
+if __name__ == "__main__":
+    main()
