@@ -14,7 +14,7 @@ bin := .venv/bin
 # An interpreter that was upgraded away leaves a .venv that cannot start; set it up again.
 $(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
 
-.PHONY: help demo test test-slow bench gallery results-translate results-vision lint clean
+.PHONY: help demo test test-slow bench bench-translate gallery results-translate results-vision lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this list

@@ -279,7 +279,7 @@ def _contenders(ours: Any, folder: Path) -> dict[tuple[str, str], Answer]:
     }
     makers: dict[tuple[str, str], Callable[[], Answer]] = {
         ("ctranslate2", usual): partial(_ctranslate2, ours, folder / "float32", None),
-        ("ctranslate2, int8", usual): partial(_ctranslate2, ours, folder / "int8", "int8"),
+        ("ctranslate2, int8", usual): partial(_ctranslate2, Trained.open(MODEL), folder / "int8", "int8"),
         ("onnxruntime", "greedy"): partial(_onnxruntime, ours, folder / "onnx"),
     }
     for name, maker in makers.items():

@@ -103,7 +103,7 @@ def _norm(theirs: Any, ours: Any) -> None:
 
 
 def _array(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().float().cpu().numpy()
+    return tensor.detach().float().cpu().numpy().copy()  # it scales what it quantizes in place
 
 
 def _tokens(spelling: Any) -> list[str]:

@@ -76,6 +76,12 @@ def test_what_it_cannot_run_is_refused(shipped, tmp_path):
         exports.write(shipped, "ctranslate2", tmp_path / "there")
 
 
+def test_the_model_is_left_as_it_was(shipped, tmp_path):
+    before = {name: weight.clone() for name, weight in shipped.model.state_dict().items()}
+    exports.write(shipped, "ctranslate2", tmp_path / "model", quantization="int8")
+    assert all(weight.equal(before[name]) for name, weight in shipped.model.state_dict().items())
+
+
 def test_the_command_line(tmp_path):
     out = tmp_path / "model"
     words = ["export", "translate-en-es", "--to", "ctranslate2", "--quantization", "int8", "--out", str(out)]
