@@ -48,7 +48,6 @@ class Work:
     unit: str
     factor: float
     """How many times the best peer ours should reach."""
-    rival: str = "the best peer"
 
 
 WORKS = {
