@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from regard.attention import Attended, Attention, Memory, Want
 from regard.kernels.forms import AdditiveForm, DotForm
@@ -97,15 +99,7 @@ class MultiHead(nn.Module):
             if tensor.ndim not in (2, 3) or tensor.shape[-1] != width:
                 shape = tuple(tensor.shape)
                 raise ValueError(f"this MultiHead takes {name} (B, S, {width}) or (S, {width}), not {shape}")
-        mask = as_mask(mask)
-        if key.ndim == 2 and mask is not None:
-            mask = _Unbatched(mask)
-
-        def project(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-            key, value = (t if t.ndim == 3 else t[None] for t in (key, value))
-            return self.attention.score.project(self._split(self.key(key))), self._split(self.value(value))
-
-        return Memory(*project(key, value), mask, project)
+        return Memory(*self._project(key, value), self._mask(mask, key.ndim == 2), self._project)
 
     def start(self, memory: Memory) -> Any:
         """The state before the first query; None for most scores."""
@@ -128,25 +122,41 @@ class MultiHead(nn.Module):
             raise ValueError(
                 f"this MultiHead takes query (B, T, {self.dim}) or (T, {self.dim}), not {tuple(query.shape)}"
             )
+        single, more = query.ndim == 2, None
+        rows = query[None] if single else query
         if key is None:
             if value is not None:
                 raise ValueError("value= without key=: self-attention has neither, cross-attention both")
-            key = query
+            if self.key_dim != self.dim or self.value_dim != self.dim:
+                key = query  # remember says what is wrong
         if isinstance(key, Memory):
             if value is not None:
                 raise ValueError("value= beside a Memory: the memory has its own values")
-            memory, mask = key, as_mask(mask)
-        else:
+            asked, memory, more = self.query(rows), key, self._mask(mask, single)
+        elif key is not None:
             if key.ndim != query.ndim:
                 raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} differ in rank")
-            memory, mask = self.remember(key, value, mask=mask), None
-        single = query.ndim == 2
-        if single and mask is not None:
-            mask = _Unbatched(mask)
-        split = self._split(self.query(query[None] if single else query))
-        out = self.attention(split, memory, mask=mask, state=state, weights=weights, generator=generator)
+            asked, memory = self.query(rows), self.remember(key, value, mask=mask)
+        else:
+            asked, own, worth = _together(rows, self.query, self.key, self.value)
+            memory = Memory(*self._heads(own, worth), self._mask(mask, single), self._project)
+        split = self._split(asked)
+        out = self.attention(split, memory, mask=more, state=state, weights=weights, generator=generator)
         context = self.out(out.context.transpose(-3, -2).flatten(-2))  # (B, H, T, d) → (B, T, H·d)
         return _joined(out, context, single)
+
+    def _project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values as the heads see them, (B, H, S, d)."""
+        shared = value is key
+        key, value = (t if t.ndim == 3 else t[None] for t in (key, value))
+        return self._heads(*(_together(key, self.key, self.value) if shared else (self.key(key), self.value(value))))
+
+    def _heads(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        return self.attention.score.project(self._split(key)), self._split(value)
+
+    def _mask(self, mask: Mask | Tensor | None, single: bool) -> Mask | None:
+        mask = as_mask(mask)
+        return _Unbatched(mask) if single and mask is not None else mask
 
     def _split(self, x: Tensor) -> Tensor:
         """(B, T, H·d) → (B, H, T, d)."""
@@ -195,6 +205,15 @@ class PerHead(Score):
         if isinstance(first, AdditiveForm):
             return replace(first, **stacked, weight=torch.stack([form.weight for form in forms]))
         return replace(first, **stacked)
+
+
+def _together(x: Tensor, *layers: nn.Module) -> Sequence[Tensor]:
+    """What each layer makes of x, by one product where they are plain linear layers: it is faster than several."""
+    if any(type(layer) is not nn.Linear for layer in layers):
+        return [layer(x) for layer in layers]
+    weights, biases = ([getattr(layer, name) for layer in layers] for name in ("weight", "bias"))
+    bias = None if biases[0] is None else torch.cat(biases)
+    return linear(x, torch.cat(weights), bias).split([len(weight) for weight in weights], dim=-1)
 
 
 class _Unbatched(Mask):
