@@ -102,8 +102,10 @@ def draw(out: Path, title: str, figure: Callable[[], Any], *views: Callable[[], 
 
         page.write(out, [view() for view in views], title=title)
     else:
-        from regard.views.alignment import save
+        from regard.views._shared import FORMATS, save
 
+        if out.suffix.lower().removeprefix(".") not in FORMATS:
+            raise ValueError(f"{out}: a picture is a .png, .svg or .pdf, a page an .html")
         save(figure(), out)
     return str(out)
 

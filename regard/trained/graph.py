@@ -117,7 +117,7 @@ class Graph(Trained):
     ) -> Iterator[str]:
         """Where the named nodes look; without any, how far from uniform the weights of the whole graph are."""
         from regard.views import graph as view
-        from regard.views.alignment import save
+        from regard.views._shared import save
 
         held, _ = self._graph(graph)
         layers = self.weights(graph)
