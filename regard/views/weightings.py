@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,10 +90,16 @@ def terminal(
         if time > room:
             lines.append(f"steps {start + 1} to {min(start + room, time)} of {time}")
         for name, panel in panels.items():
-            for number, row in enumerate(panel[:, band]):
-                places = name in weightings
-                label = name if number == 0 else str(first + number) if places else ""
-                lines.append(f"{label:>{margin}} " + "".join(shades[sum(x >= s for s in _STEPS)] for x in row))
+            places = name in weightings
+            drawn = ["".join(shades[sum(x >= s for s in _STEPS)] for x in row) for row in panel[:, band]]
+            for blank, group in groupby(enumerate(drawn), lambda each: each[0] > 0 and not each[1].strip()):
+                rows = list(group)
+                if places and blank and len(rows) > 2:  # a memory has many rows that nobody visits
+                    lines.append(f"{'⋮' if shades is BLOCKS else ':':>{margin}}")
+                    continue
+                for number, row in rows:
+                    label = name if number == 0 else str(first + number) if places else ""
+                    lines.append(f"{label:>{margin}} {row}")
             lines.append("")
     return "\n".join(line.rstrip() for line in lines).rstrip("\n")
 

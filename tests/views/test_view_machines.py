@@ -35,6 +35,14 @@ def test_text_has_a_character_a_step():
     assert "░" in weightings.terminal({"x": np.full((7, 1), 0.1)}, heads, blocks=True)
 
 
+def test_rows_that_nobody_visits_are_one_line():
+    heads = np.zeros((3, 50))
+    heads[0, 2] = heads[1, 30] = heads[2, 32] = 1
+    text = weightings.terminal({"input": np.zeros((3, 2))}, {"read": heads}, blocks=False)
+    panel = [line.split() for line in text.split("read")[1].split("\n")]
+    assert panel == [[], ["1"], ["2", "#"], [":"], ["30", "#"], ["31"], ["32", "#"], [":"]]
+
+
 def test_long_tapes_go_on_below():
     time = 120
     text = weightings.terminal({"input": np.ones((time, 2))}, {"read": np.eye(time)}, width=60, blocks=False)
