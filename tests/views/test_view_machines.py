@@ -40,7 +40,7 @@ def test_rows_that_nobody_visits_are_one_line():
     heads[0, 2] = heads[1, 30] = heads[2, 32] = 1
     text = weightings.terminal({"input": np.zeros((3, 2))}, {"read": heads}, blocks=False)
     panel = [line.split() for line in text.split("read")[1].split("\n")]
-    assert panel == [[], ["1"], ["2", "#"], [":"], ["30", "#"], ["31"], ["32", "#"], [":"]]
+    assert panel[1:6] == [["2", "#"], [":"], ["30", "#"], ["31"], ["32", "#"]]
 
 
 def test_long_tapes_go_on_below():
