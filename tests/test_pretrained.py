@@ -78,3 +78,22 @@ class TestMachines:
         found = Trained.open("ntm-copy").evaluate(limit=20)
         assert found["bits_per_sequence"] < 0.1 and found["errors_at_40"] <= 1 and found["errors_at_120"] <= 5
         assert found["errors_at_120_512_rows"] <= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "most"), [("ram-mnist", "mnist", 3.0), ("stn-cluttered", "cluttered-mnist", 4.0)]
+)
+class TestDigits:
+    def test_digits_that_it_has_not_seen(self, name, data, most):
+        """A look at the first of the test split; `regard evaluate` measures them all."""
+        model = Trained.open(name, data=held_out(data))
+        assert model.evaluate("test", limit=10)["error"] < most
+
+    def test_it_shows_where_it_looks_without_data(self, name, data, most, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard.cli", "show", name, "--out", "looks.png"],
+            text=True, capture_output=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "these digits are drawn" in done.stdout and "right" in done.stdout
+        assert (tmp_path / "looks.png").stat().st_size > 10_000
