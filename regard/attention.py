@@ -250,7 +250,8 @@ class Memory:
             key, value = self.project(key, value)
         count, shape = key.shape[-2], (*self.shape[:-2], 1, self.length)
         mask = None if self.mask is None else self.mask.grow(shape, count)
-        if torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value)):
+        learning = torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value))
+        if learning or torch.compiler.is_compiling():
             joined = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
             return Memory(*joined, mask, self.project)
         shelf, pages = self._shelf, self.pages

@@ -11,20 +11,19 @@ import resource, sys, torch
 from regard import _heap
 if sys.argv[1] == "keep":
     assert _heap.keep()
-x = torch.ones(4_000_000)
-for _ in range(3):
+x, faults = torch.ones(4_000_000), []
+for _ in range(31):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     x + 1
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(50):
-    x + 1
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(sorted(faults)[15])  # the system may take pages away now and then
 """
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's malloc")
 def test_a_tensor_of_the_same_size_costs_no_new_pages():
-    """16 MB are 3,907 pages."""
-    faults = subprocess.run(
+    """16 MB are 3,907 pages, or 8 large ones."""
+    done = subprocess.run(
         [sys.executable, "-c", FAULTS, "keep"], capture_output=True, text=True, check=True, timeout=100
     )
-    assert int(faults.stdout) < 1000
+    assert int(done.stdout) <= 2

@@ -101,7 +101,8 @@ def flat(state: Any) -> list[Tensor]:
     for leaf in tree_flatten(state)[0]:
         if isinstance(leaf, Memory):
             mask: Any = leaf.mask
-            tensors += [leaf.key, leaf.value, *([] if mask is None else [mask.lengths])]
+            rows = [leaf.key.contiguous(), leaf.value.contiguous()]  # an exporter takes other strides for a rule
+            tensors += [*rows, *([] if mask is None else [mask.lengths])]
         else:
             tensors.append(leaf)
     return tensors
