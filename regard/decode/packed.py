@@ -25,7 +25,7 @@ def packed(model: _Model) -> _Model:
     cannot be. It gives what the model gives, up to rounding, but has no gradients, and does not follow later changes of
     the weights."""
     linear = [module for module in model.modules() if type(module) is nn.Linear]
-    if not linear or not all(_fits(module.weight) for module in linear):
+    if not linear or not all(_fits(weight) for weight in model.parameters()):
         return model
     shared: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
@@ -36,6 +36,8 @@ def packed(model: _Model) -> _Model:
                 setattr(module, name, _Packed(child, "relu" if bent else "none"))
                 if bent:
                     setattr(module, after, nn.Identity())
+            elif type(child) in _CELLS and _CELLS[type(child)].fits(child):
+                setattr(module, name, _CELLS[type(child)](child))
     return twin
 
 
@@ -73,3 +75,60 @@ class _Packed(nn.Linear):
         if rows * self.weight.numel() < _LITTLE:
             return super().forward(x).relu() if self.then == "relu" else super().forward(x)
         return torch.ops.mkldnn._linear_pointwise(x, self.ordered, self.bias, self.then, [], "")
+
+
+class _LSTM(nn.Module):
+    """An LSTM, of which a single step is one packed product a layer. oneDNN's own orders its weights each time."""
+
+    def __init__(self, plain: nn.LSTM):
+        super().__init__()
+        self.plain = plain
+        self.layers = nn.ModuleList()
+        for layer in range(plain.num_layers):
+            given, fed, bias, more = (getattr(plain, f"{name}_l{layer}") for name in _WEIGHTS)
+            self.layers.append(_joined(torch.cat([given, fed], 1), bias + more))
+
+    @staticmethod
+    def fits(plain: nn.LSTM) -> bool:
+        return plain.batch_first and plain.bias and not plain.bidirectional and not plain.proj_size
+
+    def forward(self, x: Any, state: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]:
+        if state is None or not isinstance(x, Tensor) or x.ndim != 3 or x.shape[1] != 1:
+            return self.plain(x, state)
+        row, hidden, cells = x[:, 0], [], []
+        for layer, before, cell in zip(self.layers, *state, strict=True):
+            enter, forget, new, out = layer(torch.cat([row, before], -1)).chunk(4, -1)
+            cells.append(forget.sigmoid() * cell + enter.sigmoid() * new.tanh())
+            row = out.sigmoid() * cells[-1].tanh()
+            hidden.append(row)
+        return row[:, None], (torch.stack(hidden), torch.stack(cells))
+
+
+class _GRUCell(nn.Module):
+    """A step of a GRU by two packed products."""
+
+    def __init__(self, plain: nn.GRUCell):
+        super().__init__()
+        self.given = _joined(plain.weight_ih, plain.bias_ih)
+        self.fed = _joined(plain.weight_hh, plain.bias_hh)
+
+    @staticmethod
+    def fits(plain: nn.GRUCell) -> bool:
+        return plain.bias
+
+    def forward(self, x: Tensor, before: Tensor) -> Tensor:
+        reset, update, new = self.given(x).chunk(3, -1)
+        reset_fed, update_fed, new_fed = self.fed(before).chunk(3, -1)
+        new = (new + (reset + reset_fed).sigmoid() * new_fed).tanh()
+        return new + (update + update_fed).sigmoid() * (before - new)
+
+
+_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+_CELLS: dict[type, Any] = {nn.LSTM: _LSTM, nn.GRUCell: _GRUCell}
+
+
+def _joined(weight: Tensor, bias: Tensor) -> _Packed:
+    """A packed layer of these weights."""
+    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    layer.weight, layer.bias = (nn.Parameter(tensor.detach(), requires_grad=False) for tensor in (weight, bias))
+    return _Packed(layer, "none")

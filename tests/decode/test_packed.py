@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import sys
 import weakref
 
 import pytest
@@ -11,6 +12,9 @@ from torch import nn
 from regard import decode
 from regard.decode.packed import _Packed, packed, twin
 from regard.scores import Additive
+from regard.systems.luong import Luong
+from regard.systems.rnnsearch import RNNsearch
+from regard.systems.seq2seq import Seq2seq
 from regard.systems.transformer import Config, Transformer
 
 here = any(isinstance(module, _Packed) for module in packed(nn.Sequential(nn.Linear(2, 2))).modules())
@@ -82,6 +86,37 @@ def test_a_twin_goes_when_its_model_goes():
     del model
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_step_of_an_lstm(layers):
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.LSTM(24, 64, layers, batch_first=True), nn.Linear(2, 2))
+    twin = packed(plain)[0]
+    assert type(twin) is not nn.LSTM
+    x, state = torch.randn(40, 1, 24), tuple(torch.randn(2, layers, 40, 64))
+    with torch.no_grad():
+        for given in ((x, state), (x, None), (torch.randn(40, 3, 24), state)):
+            (out, after), (right, expected) = twin(*given), plain[0](*given)
+            for one, other in zip((out, *after), (right, *expected)):
+                torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_of_a_gru():
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.GRUCell(24, 64), nn.Linear(2, 2))
+    x, before = torch.randn(50, 24), torch.randn(50, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(packed(plain)[0](x, before), plain[0](x, before), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("system", [Luong, RNNsearch, Seq2seq])
+def test_recurrent_systems_write_the_same(system, batch):
+    config = sys.modules[system.__module__].Config
+    torch.manual_seed(0)
+    model = system(config(300, 300, embedding=48, hidden=64)).eval()
+    one, other = (decode.beam(each, batch, size=4, max_length=12) for each in (model, packed(model)))
+    assert [best.tokens for best, *_ in one] == [best.tokens for best, *_ in other]
 
 
 def test_what_cannot_be_packed_stays():
