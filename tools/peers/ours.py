@@ -58,7 +58,7 @@ def main(job: Job) -> None:
         train(job, loop)
         return
 
-    model = packed(model.eval())
+    parameters, model = size(model), packed(model.eval())
     sources = [torch.tensor([*ids, 2]) for ids in job.ids("decode.src")]
     batches = []
     for group in torch.arange(len(sources)).split(job.batch):
@@ -72,7 +72,7 @@ def main(job: Job) -> None:
         found = regard.decode.beam(model, batch, size=job.beam, max_length=job.length, eos=-1, alignments=False)
         return (len(best.tokens) for best, *_ in found)
 
-    decode(job, batches, search, size(model))
+    decode(job, batches, search, parameters)
 
 
 if __name__ == "__main__":
