@@ -17,10 +17,11 @@ from regard._lazy import front
 __version__ = "0.1.0"
 
 _HOMES = {
-    "attention": ("Attended", "Attention", "Memory", "attend"),
+    "attention": ("Attended", "Attention", "attend"),
     "edges": ("EdgeAttention", "Edges", "attend_edges"),
     "glimpses.spatial_transformer": ("SpatialTransformer",),
     "heads": ("MultiHead",),
+    "memory": ("Memory",),
     "tape": ("Tape", "record"),
 }
 _ROOMS = ("glimpses", "kernels", "masks", "normalizers", "parts", "refiners", "scores", "windows")

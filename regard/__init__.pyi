@@ -9,13 +9,13 @@ from regard import scores as scores
 from regard import windows as windows
 from regard.attention import Attended as Attended
 from regard.attention import Attention as Attention
-from regard.attention import Memory as Memory
 from regard.attention import attend as attend
 from regard.edges import EdgeAttention as EdgeAttention
 from regard.edges import Edges as Edges
 from regard.edges import attend_edges as attend_edges
 from regard.glimpses.spatial_transformer import SpatialTransformer as SpatialTransformer
 from regard.heads import MultiHead as MultiHead
+from regard.memory import Memory as Memory
 from regard.tape import Tape as Tape
 from regard.tape import record as record
 

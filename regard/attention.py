@@ -3,7 +3,7 @@
     window → score → mask → normalize → refine → sum
 
 :func:`attend` is the recipe as a function, :class:`Attention` the same with parts that have parameters. Both return an
-:class:`Attended`. :class:`Memory` holds keys that are projected once and looked at many times.
+:class:`Attended`. A :class:`~regard.memory.Memory` holds keys that are projected once and looked at many times.
 
 Letters: B batch, H heads, T queries, S keys, D query/key width, E value width; (…) is what comes before, often (B,).
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -24,8 +23,8 @@ from torch import Tensor, nn
 from regard import _lazy, kernels, masks
 from regard.candidates import Everywhere, Nearby
 from regard.kernels import paged
-from regard.kernels.paged import Pages
 from regard.masks import Mask
+from regard.memory import Memory, pair
 from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, build
 
 Want = Literal["lazy"] | bool
@@ -131,175 +130,6 @@ class Pending:
 
     def weights(self) -> Tensor:
         return self.normalizer(self.form.scores(), self.allowed)
-
-
-class Memory:
-    """Keys and values to look at many times; made by :meth:`Attention.remember`. A memory never changes.
-
-    Attributes:
-        key: (…, S, D'), projected.
-        value: (…, S, E).
-        mask: which keys may be attended, and-ed with the mask of each call.
-        pages: where they are, if this is a selection. Keys and values are then put in order only when they are read.
-    """
-
-    def __init__(
-        self,
-        key: Tensor,
-        value: Tensor,
-        mask: Mask | None = None,
-        project: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None,
-    ):
-        self._key: Tensor | None = key
-        self._value: Tensor | None = value
-        self.mask = mask
-        self.project = project
-        self.pages: Pages | None = None
-        self._shelf: _Shelf | None = None
-        self._permits: Tensor | None = None
-
-    @classmethod
-    def _on(cls, shelf: _Shelf | None, pages: Pages | None, mask: Mask | None, project: Any) -> Memory:
-        """All of a shelf, or a selection."""
-        memory = cls.__new__(cls)
-        memory._key, memory._value = (None, None) if pages is not None or shelf is None else shelf.filled()
-        memory.mask, memory.project, memory.pages, memory._shelf, memory._permits = mask, project, pages, shelf, None
-        return memory
-
-    @property
-    def key(self) -> Tensor:
-        if self._key is None:
-            assert self.pages is not None
-            self._key = self.pages.gather(self.pages.key)
-        return self._key
-
-    @property
-    def value(self) -> Tensor:
-        if self._value is None:
-            assert self.pages is not None
-            shared = self.pages.value is self.pages.key
-            self._value = self.key if shared else self.pages.gather(self.pages.value)
-        return self._value
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(…, S, D') of the keys."""
-        if self._key is not None:
-            return tuple(self._key.shape)
-        assert self.pages is not None
-        (count, length), (_, *between, width) = self.pages.place.shape, self.pages.key.shape
-        return (count, *between, length, width)
-
-    @property
-    def length(self) -> int:
-        """S, the number of keys."""
-        return self.shape[-2]
-
-    def __repr__(self) -> str:
-        return f"Memory({self.shape[-2]} keys, {self.shape}, mask={self.mask})"
-
-    def allowed(self) -> Tensor:
-        """(…, S): the keys that some query may attend."""
-        leading, length = self.key.shape[:-2], self.key.shape[-2]
-        if self.mask is None:
-            return torch.ones(*leading, length, dtype=torch.bool, device=self.key.device)
-        queries = self.mask.queries(len(leading) + 2)
-        tensor = self.mask.tensor((*leading, queries, length), self.key.device)
-        return tensor.any(dim=-2).expand(*leading, length)
-
-    def within(self, mask: Mask | Tensor) -> Memory:
-        """The same memory, of which only what ``mask`` allows too may be attended."""
-        new = copy(self)
-        new.mask, new._permits = masks.both(self.mask, masks.as_mask(mask)), None
-        return new
-
-    def permits(self, query: Tensor) -> Tensor | None:
-        """Boolean, broadcastable to (…, T, S): what these queries may attend. Where it is the same for every query, it
-        is made once."""
-        if self.mask is None:
-            return None
-        known = self._permits
-        if known is None or (known.is_inference() and not torch.is_inference_mode_enabled()):
-            known = self.mask.tensor((*query.shape[:-1], self.length), query.device)
-            if not self.mask.by_query(query.ndim) and not torch.compiler.is_compiling():
-                self._permits = known
-        return known
-
-    def select(self, index: Tensor) -> Memory:
-        """The batch items ``index``, in that order: how a beam is reordered. Without gradients nothing is copied before
-        it is read, and not even then where a kernel can read it as it lies."""
-        mask = None if self.mask is None else self.mask.select(index)
-        if torch.is_grad_enabled() and (self.key.requires_grad or self.value.requires_grad):
-            shared = self.value is self.key
-            key = self.key.index_select(0, index)
-            return Memory(key, key if shared else self.value.index_select(0, index), mask, self.project)
-        shelf = self._shelf if self._shelf is not None and self._shelf.used == self.length else None
-        pages = self.pages
-        if pages is None:
-            pages = Pages.of(self.key, self.value) if shelf is None else shelf.pages()
-        return Memory._on(shelf, pages.select(index), mask, self.project)
-
-    def append(self, key: Tensor, value: Tensor | None = None) -> Memory:
-        """This memory and more keys (and values; keys by default) behind it, which every query may attend.
-
-        Without gradients the rows go into spare room behind the old ones, so that a cache that grows by a token at
-        a time is not copied for each.
-        """
-        key, value = _pair(key, value)
-        if self.project is not None:
-            key, value = self.project(key, value)
-        count, shape = key.shape[-2], (*self.shape[:-2], 1, self.length)
-        mask = None if self.mask is None else self.mask.grow(shape, count)
-        learning = torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value))
-        if learning or torch.compiler.is_compiling():
-            joined = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
-            return Memory(*joined, mask, self.project)
-        shelf, pages = self._shelf, self.pages
-        if shelf is None or not shelf.has_room(self.length, key):
-            shelf, pages = _Shelf(self.key, self.value, count), None
-        place = shelf.put(key, value)
-        if pages is not None:
-            pages = pages._replace(place=torch.cat([pages.place, place], dim=1))
-        return Memory._on(shelf, pages, mask, self.project)
-
-
-class _Shelf:
-    """Room for keys and values that doubles when it is full. Only the memory that ends where the shelf does may write.
-
-    The rows of one place stand together, (room, N, …, D).
-    """
-
-    def __init__(self, key: Tensor, value: Tensor, more: int):
-        self.used, room = 0, 2 * (key.shape[-2] + more)
-        self.rows = [t.new_empty(room, *t.shape[:-2], t.shape[-1]) for t in (key, value)]
-        self.put(key, value)
-
-    def has_room(self, length: int, new: Tensor) -> bool:
-        room, *between = self.rows[0].shape[:-1]
-        fits = length + new.shape[-2] <= room and [*new.shape[:-2]][1:] == between[1:]
-        return self.used == length and fits and (not between or new.shape[0] <= between[0])
-
-    def put(self, key: Tensor, value: Tensor) -> Tensor:
-        """Add them; where each item finds them, as in :class:`Pages`."""
-        first, self.used = self.used, self.used + key.shape[-2]
-        for rows, new in zip(self.rows, (key, value), strict=True):
-            target = rows[first : self.used]
-            (target[:, : new.shape[0]] if new.ndim > 2 else target).copy_(new.movedim(-2, 0))
-        return self._places(first, key.shape[0])
-
-    def filled(self) -> tuple[Tensor, Tensor]:
-        """Keys and values, (N, …, S, D)."""
-        key, value = (rows[: self.used].movedim(0, -2) for rows in self.rows)
-        return key, value
-
-    def pages(self) -> Pages:
-        key, value = (rows.flatten(0, 1) for rows in self.rows)
-        return Pages(key, value, self._places(0, self.rows[0].shape[1]))
-
-    def _places(self, first: int, items: int) -> Tensor:
-        device = self.rows[0].device
-        places = torch.arange(first, self.used, device=device) * self.rows[0].shape[1]
-        return places + torch.arange(items, device=device)[:, None]
 
 
 NOTHING: Mapping[str, Tensor] = MappingProxyType({})
@@ -570,7 +400,7 @@ def _drop(weights: Tensor, share: float, generator: torch.Generator | None) -> T
 
 
 def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tensor | None) -> Memory:
-    key, value = _pair(key, value)
+    key, value = pair(key, value)
     if score.key_dim is not None and key.shape[-1] != score.key_dim:
         raise ValueError(
             f"{type(score).__name__} is built for key_dim={score.key_dim}; key {_shape(key)} is {key.shape[-1]} wide"
@@ -580,17 +410,6 @@ def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tens
         return score.project(key), value
 
     return Memory(*project(key, value), masks.as_mask(mask), project)
-
-
-def _pair(key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
-    value = key if value is None else value
-    if key.ndim < 2 or value.ndim < 2:
-        raise ValueError(f"key and value are (…, S, width), not {_shape(key)} and {_shape(value)}")
-    if key.shape[:-1] != value.shape[:-1]:
-        raise ValueError(f"each key has one value, but key is {_shape(key)} and value {_shape(value)}")
-    if key.device != value.device:
-        raise ValueError(f"key is on {key.device} but value on {value.device}")
-    return key, value
 
 
 def _check_query(score: Score, query: Tensor, memory: Memory) -> None:

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from regard.attention import Attended, Attention, Memory, Want
+from regard.attention import Attended, Attention, Want
 from regard.kernels.forms import AdditiveForm, DotForm
 from regard.masks import Mask, as_mask
+from regard.memory import Memory
 from regard.parts import Normalizer, Score, arguments, find
 
 

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from regard import _lazy
 
 if TYPE_CHECKING:
-    from regard.attention import Attended, Memory
+    from regard.attention import Attended
     from regard.kernels.forms import AdditiveForm, DotForm, SplitForm
+    from regard.memory import Memory
 
 KINDS = ("scores", "normalizers", "windows", "refiners", "glimpses")
 PROVIDED = ("state", "positions", "generator")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from regard.attention import Memory
+from regard.memory import Memory
 
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -30,7 +30,7 @@ from torch.export import Dim
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from regard import kernels, masks
-from regard.attention import Memory
+from regard.memory import Memory
 
 if TYPE_CHECKING:
     from regard.trained.text import Text

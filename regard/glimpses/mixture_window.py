@@ -11,7 +11,7 @@ from regard.masks import Mask
 from regard.parts import Glimpse
 
 if TYPE_CHECKING:
-    from regard.attention import Memory
+    from regard.memory import Memory
 
 
 class MixtureWindow(Glimpse):

@@ -9,7 +9,7 @@ from regard.normalizers._masked import masked_softmax
 from regard.parts import Refiner
 
 if TYPE_CHECKING:
-    from regard.attention import Memory
+    from regard.memory import Memory
 
 
 class ShiftSharpen(Refiner):

@@ -9,7 +9,7 @@ from regard.kernels.forms import AdditiveForm
 from regard.parts import Score
 
 if TYPE_CHECKING:
-    from regard.attention import Memory
+    from regard.memory import Memory
 
 
 class LocationAware(Score):

@@ -8,7 +8,8 @@ from torch import Tensor
 from regard.parts import Window
 
 if TYPE_CHECKING:
-    from regard.attention import Attended, Memory
+    from regard.attention import Attended
+    from regard.memory import Memory
 
 
 class LocalMonotonic(Window):

@@ -10,7 +10,7 @@ from torch import nn
 import regard
 from decode.models import Looking, Prefixes
 from regard import decode
-from regard.attention import Memory
+from regard.memory import Memory
 
 Pair = namedtuple("Pair", "hidden cell")
 
