@@ -12,7 +12,7 @@ def keep() -> bool:
     """Keep memory that tensors have given back for the next ones. Says whether the C library can.
 
     glibc returns blocks of megabytes to the system at once, and every new tensor is then mapped and cleared page by
-    page again: up to a fifth of a decoding step. Since it holds for the whole process, only the command line calls it.
+    page again, which every decoding step pays. Since it holds for the whole process, only the command line calls it.
     """
     if platform.libc_ver()[0] != "glibc":
         return False

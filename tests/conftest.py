@@ -9,8 +9,9 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-# So that `import oracle` and `from contracts import builders` work under any of pytest's import modes.
-sys.path.insert(0, str(Path(__file__).parent))
+# So that `import oracle`, `from contracts import builders` and `import lab` work under any of pytest's import modes.
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tools")]
 
 # A shell starts what runs in its background with Ctrl-C ignored, and tests that interrupt would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

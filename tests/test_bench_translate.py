@@ -1,25 +1,19 @@
 """The benchmark of translation: what is compared, what is refused, and that one broken toolkit ends nothing."""
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import bench_translate as bench
 import pytest
 import torch
+from peers import common
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.bench import translate
+from regard.decode.packed import packed
 
-
-def tool(name):
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent.parent / "tools" / f"{name}.py")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look for their module there
-    spec.loader.exec_module(module)
-    return module
-
-
-bench, common = tool("bench_translate"), tool("peers/common")
 WORKS = ("train-transformer", "decode-rnn")
 
 
@@ -196,6 +190,37 @@ def test_ours_is_measured(work, tmp_path):
         assert found["units"] == 2 * found["steps"] and found["steps"] % 2 == 0
     else:
         assert found["steps"] >= 1 and found["units"] <= 64 * found["steps"]
+
+
+def test_without_the_text_it_says_where_it_looked(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    monkeypatch.setattr(bench, "set_up", lambda *_: pytest.fail("environments are made before the text is found"))
+    assert bench.main(["--anyway"]) == 1
+    assert str(tmp_path / "multi30k") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("system", translate.SYSTEMS)
+def test_operations_of_packed_products_are_counted_as_those_of_plain_ones(system):
+    """A step's; PyTorch does not know what oneDNN's linear layer and LSTM cost."""
+    torch.manual_seed(0)
+    model = translate.SYSTEMS[system](500).eval()
+    batch = translate._sources({"batch": 64, "length": 6, "vocabulary": 500})
+    counts = []
+    for each in (model, packed(model)):
+        with torch.no_grad():
+            _, state = each.step(torch.full((64,), 4), each.start(batch))
+            with FlopCounterMode(display=False, custom_mapping=translate._UNCOUNTED) as counter:
+                each.step(torch.full((64,), 4), state)
+        counts.append(counter.get_total_flops())
+    assert counts[0] == counts[1] > 1e8
+
+
+def test_a_profile_tells_time_in_products_and_elsewhere(capsys):
+    (row,) = translate.run(quick=True, only="profile: train attention RNN")["profile"]
+    assert row.products > 0 and 0 < row.rate < 2 * row.best
+    assert len(row.others) == 3 and not {name for name, _ in row.others} & set(translate.PRODUCTS)
+    assert "| train attention RNN |" in capsys.readouterr().out
 
 
 def test_growth_and_its_slopes(tmp_path, capsys):

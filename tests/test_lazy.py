@@ -1,18 +1,14 @@
 """Names load on first use, and the stubs tell type checkers the same names."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import stubs
 
 import regard
 from regard import _lazy, parts
-
-spec = importlib.util.spec_from_file_location("stubs", Path(__file__).parent.parent / "tools" / "stubs.py")
-stubs = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(stubs)
 
 
 @pytest.mark.parametrize(("path", "text"), stubs.stubs().items(), ids=lambda x: str(x) if isinstance(x, Path) else "")

@@ -1,7 +1,6 @@
 """The runner of the translation tables: what it trains, how it goes on, and what it concludes."""
 
 import gzip
-import importlib.util
 import itertools
 import json
 import math
@@ -14,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+import results_translate as tool
 
 from regard import registry
 from regard.tasks.toy_grammar import sentence
@@ -35,16 +35,6 @@ CALL = f"""
 import sys; sys.path.insert(0, {str(TOOL.parent)!r})
 import results_translate; results_translate.SYSTEMS = {TWO!r}; results_translate.main()
 """
-
-
-@pytest.fixture(scope="module")
-def tool():
-    sys.path.insert(0, str(TOOL.parent))
-    spec = importlib.util.spec_from_file_location("results_translate", TOOL)
-    sys.modules["results_translate"] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.path.remove(str(TOOL.parent))
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +83,7 @@ def facts(folder):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="it is told to stop by a signal")
-def test_it_trains_is_stopped_goes_on_and_prints(tool, data, home, monkeypatch, capsys):
+def test_it_trains_is_stopped_goes_on_and_prints(data, home, monkeypatch, capsys):
     """The whole way: the second session goes on where the first stopped, the third finds all done."""
     first, began = facts(home / "luong-0"), (home / "luong-0" / "metrics.jsonl").read_text().splitlines()[0]
     assert first["summary"]["ended"] == "SIGINT" and 0 < first["summary"]["steps"] < STEPS
@@ -126,7 +116,7 @@ def test_it_trains_is_stopped_goes_on_and_prints(tool, data, home, monkeypatch, 
         call("dropout=0.7")
 
 
-def test_perplexity_is_that_of_teacher_forcing(tool, data, home, monkeypatch):
+def test_perplexity_is_that_of_teacher_forcing(data, home, monkeypatch):
     """Also of an ensemble: of one system twice it is that of the system."""
     monkeypatch.setenv("REGARD_DATA", str(data))
     folder = home / "luong-0"
@@ -136,7 +126,7 @@ def test_perplexity_is_that_of_teacher_forcing(tool, data, home, monkeypatch):
     assert tool.perplexity(Trained.open(folder, folder, which="last")) == pytest.approx(wanted, rel=1e-4)
 
 
-def test_a_subset_has_fewer_pairs_and_the_same_tests(tool, data, tmp_path, monkeypatch):
+def test_a_subset_has_fewer_pairs_and_the_same_tests(data, tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_DATA", str(data))
     folder = tool.Translations(tmp_path).subset(50)
     assert tool.Translations(tmp_path).subset(50) == folder
@@ -146,7 +136,7 @@ def test_a_subset_has_fewer_pairs_and_the_same_tests(tool, data, tmp_path, monke
                 assert (folder / f"{name}.{ending}").read_text(encoding="utf-8").splitlines(True) == list(file)[:count]
 
 
-def test_every_training_is_one_that_can_be_made(tool):
+def test_every_training_is_one_that_can_be_made():
     cells = {cell for table in tool.TABLES.values() for cell in table.cells()}
     assert len({tool.Translations(Path()).folder(cell) for cell in cells}) == len(cells)
     for cell in cells:
@@ -157,7 +147,7 @@ def test_every_training_is_one_that_can_be_made(tool):
         registry.system(system)(recipe.build("system", source_vocab=30, target_vocab=30))
 
 
-def test_each_rung_changes_what_it_says(tool):
+def test_each_rung_changes_what_it_says():
     cells = tool.ladder_cells()
     assert [cell.seed for cell in cells] == [0] * len(tool.RUNGS) + [1, 2, 3]
     configs = [tool.Translations(Path())._recipe(cell).sections["system"] for cell in cells]
@@ -175,7 +165,7 @@ def test_each_rung_changes_what_it_says(tool):
     assert not configs[0]["attention"] and not configs[0]["reverse"] and configs[0]["dropout"] == 0
 
 
-def test_bleu_is_sacrebleus_and_differences_are_judged_in_pairs(tool):
+def test_bleu_is_sacrebleus_and_differences_are_judged_in_pairs():
     from sacrebleu.metrics import BLEU
 
     dice = random.Random(0)

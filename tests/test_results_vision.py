@@ -1,25 +1,14 @@
 """The runner of the vision tables: its trainings are what its rows say, and the figure can be drawn."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
-import pytest
+import results_vision as tool
 
 TOOL = Path(__file__).parents[1] / "tools" / "results_vision.py"
 
 
-@pytest.fixture(scope="module")
-def tool():
-    sys.path.insert(0, str(TOOL.parent))
-    spec = importlib.util.spec_from_file_location("results_vision", TOOL)
-    sys.modules["results_vision"] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.path.remove(str(TOOL.parent))
-    return module
-
-
-def test_every_training_is_a_recipe_that_can_be_built(tool):
+def test_every_training_is_a_recipe_that_can_be_built():
     cells = {cell for table in tool.TABLES.values() for cell in table.cells()}
     lab = tool.Sights(Path())
     assert len({lab.folder(cell) for cell in cells}) == len(cells)
@@ -33,7 +22,7 @@ def test_every_training_is_a_recipe_that_can_be_built(tool):
     assert ram["task"]["kind"] == cnn["task"]["kind"] == "translated"
 
 
-def test_a_table_from_trainings_of_seconds(tool, tmp_path, capsys, monkeypatch):
+def test_a_table_from_trainings_of_seconds(tmp_path, capsys, monkeypatch):
     """Trained, measured, printed; and the second time only printed."""
     quick = ["data=drawn", "drawn=300", "steps=3", "task.batch=16", "examples=0"]
     pair = (tool.Cell("ram", "ram-mnist", 1), tool.Cell("cnn", "cnn-cluttered", 1, ("kind=plain",)))

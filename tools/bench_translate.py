@@ -147,15 +147,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [each for each in CONTENDERS if given.only is None or each.name in (OURS, *given.only)]
     works = given.work or ALL
     results = Results()
-    pythons = set_up(chosen, results)
     if given.set_up:
+        set_up(chosen, results)
         return 0
-    about = machine()
-    about["versions"] |= versions(chosen, pythons)
-    print(f"{told(about)}; {given.threads} threads, {given.rounds} rounds, {given.tokens} tokens a batch\n", flush=True)
-    sizes = {"threads": given.threads, "seconds": given.seconds, "tokens": given.tokens}
     with tempfile.TemporaryDirectory() as folder:
-        prepare(Path(folder))
+        try:
+            prepare(Path(folder))
+        except ValueError as error:
+            print(f"bench_translate: {error}", file=sys.stderr)
+            return 1
+        pythons = set_up(chosen, results)
+        about = machine()
+        about["versions"] |= versions(chosen, pythons)
+        told_sizes = f"{given.threads} threads, {given.rounds} rounds, {given.tokens} tokens a batch"
+        print(f"{told(about)}; {told_sizes}\n", flush=True)
+        sizes = {"threads": given.threads, "seconds": given.seconds, "tokens": given.tokens}
         measure(chosen, works, given.rounds, pythons, {**sizes, "text": folder}, results)
     print(table(results, chosen, works))
     for line in notes(results):

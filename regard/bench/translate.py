@@ -1,15 +1,17 @@
 """``regard bench translate``: our translation systems by themselves.
 
-How speed changes as the work grows; a large file through ``regard predict``; and the shipped translator in other
-engines and in 8-bit integers, with what that costs in quality. Other toolkits, each in an environment of its own, are
-measured by ``make bench-translate`` (tools/bench_translate.py), on the systems that :func:`transformer` and
-:func:`recurrent` build.
+Where the time goes; how speed changes as the work grows; a large file through ``regard predict``; and the shipped
+translator in other engines and in 8-bit integers, with what that costs in quality. Other toolkits, each in an
+environment of its own, are measured by ``make bench-translate`` (tools/bench_translate.py), on the systems that
+:func:`transformer` and :func:`recurrent` build.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
+import os
 import random
 import re
 import statistics
@@ -25,10 +27,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
-from regard import exports
+from regard import _heap, exports
 from regard.bench.measure import aligned, exponent, machine, told
 from regard.decode import beam
+from regard.decode.packed import packed
 from regard.systems import luong
 from regard.systems import transformer as transformers
 from regard.tasks._text import clean
@@ -61,6 +65,22 @@ def recurrent(vocab: int = VOCAB) -> luong.Luong:
 
 
 SYSTEMS: dict[str, Callable[[int], Any]] = {"Transformer": transformer, "attention RNN": recurrent}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time of the usual size goes."""
+
+    work: str
+    milliseconds: float
+    products: float
+    """Of these, in matrix products."""
+    rate: float
+    """Floating-point operations of the products in a nanosecond."""
+    best: float
+    """The same of a large product by itself."""
+    others: tuple[tuple[str, float], ...]
+    """The operations of PyTorch that take most of the rest, and their milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -106,16 +126,19 @@ class Engine:
 def run(
     json_file: Path | None = None, quick: bool = False, only: str = "", lines: int = 100_000
 ) -> dict[str, list[Any]]:
-    """Measure what has ``only`` in its name (growth, predict, engines), print tables, and write JSON if asked.
+    """Measure what has ``only`` in its name (profile, growth, predict, engines), print tables, and write JSON if asked.
 
     Args:
         quick: two sizes of each kind, once, and few sentences: to see that all runs.
         lines: of the file for ``regard predict``.
     """
     parts: dict[str, Callable[[], list[Any]]] = {
+        f"profile: {work} {system}": partial(_profile, work, system, quick) for system in SYSTEMS for work in STEPS
+    }
+    parts |= {
         f"growth: {work} {system}, {grows}": partial(_growth, work, system, grows, quick)
         for system in SYSTEMS
-        for work in ("decode", "train")
+        for work in STEPS
         for grows in SIZES
         if (work, grows) != ("train", "beam")
     }
@@ -126,6 +149,7 @@ def run(
         raise ValueError(f"no part of this benchmark has {only!r} in its name: {'; '.join(parts)}")
     about = machine()
     print(f"{told(about)}; {THREADS} threads\n")
+    _heap.keep()  # as `regard train` and `regard predict` do
     found: dict[str, list[Any]] = {}
     before = torch.get_num_threads()
     torch.set_num_threads(THREADS)
@@ -143,12 +167,65 @@ def run(
     return found
 
 
+def _profile(work: str, system: str, quick: bool) -> list[Profile]:
+    """Time of PyTorch's matrix products by its profiler, their operations by its counter."""
+    sizes = {**USUAL, **(SMALL if quick else {})}
+    torch.manual_seed(0)
+    step = STEPS[work](SYSTEMS[system](VOCAB), sizes)
+    milliseconds = 1e3 * _median(step, 0.0 if quick else 3.0)
+    steps = 1 if quick else 5
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # its profiler says on stderr that it starts and stops
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as watched:
+        for _ in range(steps):
+            step()
+    spent = {event.key: event.self_cpu_time_total / 1e3 / steps for event in watched.key_averages()}
+    with FlopCounterMode(display=False, custom_mapping=_UNCOUNTED) as counter:
+        step()
+    products = sum(spent.pop(name, 0.0) for name in PRODUCTS)
+    others = sorted(spent.items(), key=lambda item: -item[1])[:3]
+    rate = counter.get_total_flops() / products / 1e6
+    return [Profile(f"{work} {system}", milliseconds, products, rate, _best_rate(), tuple(others))]
+
+
+PRODUCTS = (
+    "aten::addmm",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::mm",
+    "aten::mkldnn_rnn_layer",
+    "aten::mkldnn_rnn_layer_backward",
+    "mkldnn::_linear_pointwise",
+)
+
+
+def _linear_flops(x: Any, weight: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
+    return 2 * math.prod(x) * out_shape[-1]
+
+
+def _recurrent_flops(x: Any, given: Any, fed: Any, *_: Any, **__: Any) -> int:
+    """An LSTM's layer over (T, N, D); twice that for its gradients, which get the same first arguments."""
+    return 2 * math.prod(x[:-1]) * (math.prod(given) + math.prod(fed))
+
+
+_UNCOUNTED = {
+    torch.ops.mkldnn._linear_pointwise: _linear_flops,
+    torch.ops.aten.mkldnn_rnn_layer: _recurrent_flops,
+    torch.ops.aten.mkldnn_rnn_layer_backward: lambda *a, **k: 2 * _recurrent_flops(*a, **k),
+}
+
+
+def _best_rate(width: int = 2048) -> float:
+    """Operations in a nanosecond of a product that is large and square."""
+    a, b = torch.ones(width, width), torch.ones(width, width)
+    return 2 * width**3 / _median(partial(torch.mm, a, b), 0.5) / 1e9
+
+
 def _growth(work: str, system: str, grows: str, quick: bool) -> list[Growth]:
     rows = []
     for size in SIZES[grows][: 2 if quick else None]:
         sizes = {**USUAL, **(SMALL if quick else {}), grows: size}
         torch.manual_seed(0)
-        step = (_decoding if work == "decode" else _training)(SYSTEMS[system](sizes["vocabulary"]), sizes)
+        step = STEPS[work](SYSTEMS[system](sizes["vocabulary"]), sizes)
         seconds = _median(step, 0.0 if quick else 3.0)
         units = sizes["batch"] * (1 if work == "decode" else sizes["length"])
         rows.append(Growth(f"{work} {system}", grows, size, 1e3 * seconds, units / seconds))
@@ -159,7 +236,7 @@ def _decoding(model: Any, sizes: dict[str, int]) -> Callable[[], Any]:
     """Sources and hypotheses have the same length; no token is −1, so that no hypothesis ends before it."""
     batch = _sources(sizes)
     options: dict[str, Any] = {"size": sizes["beam"], "max_length": sizes["length"], "eos": -1, "alignments": False}
-    return torch.inference_mode()(partial(beam, model.eval(), batch, **options))
+    return torch.inference_mode()(partial(beam, packed(model.eval()), batch, **options))
 
 
 def _training(model: Any, sizes: dict[str, int]) -> Callable[[], None]:
@@ -175,6 +252,9 @@ def _training(model: Any, sizes: dict[str, int]) -> Callable[[], None]:
         adam.zero_grad()
 
     return step
+
+
+STEPS: dict[str, Callable[[Any, dict[str, int]], Callable[[], Any]]] = {"decode": _decoding, "train": _training}
 
 
 def _sources(sizes: dict[str, int]) -> dict[str, Tensor]:
@@ -279,7 +359,7 @@ def _contenders(ours: Any, folder: Path) -> dict[tuple[str, str], Answer]:
     }
     makers: dict[tuple[str, str], Callable[[], Answer]] = {
         ("ctranslate2", usual): partial(_ctranslate2, ours, folder / "float32", None),
-        ("ctranslate2, int8", usual): partial(_ctranslate2, Trained.open(MODEL), folder / "int8", "int8"),
+        ("ctranslate2, int8", usual): partial(_ctranslate2, ours, folder / "int8", "int8"),
         ("onnxruntime", "greedy"): partial(_onnxruntime, ours, folder / "onnx"),
     }
     for name, maker in makers.items():
@@ -346,6 +426,23 @@ def _onnxruntime(trained: Any, folder: Path) -> Answer:
     return answer
 
 
+def _profile_table(rows: Sequence[Profile]) -> str:
+    head = ["work", "ms", "in matrix products", "% of the time", "GFLOP/s there", "at best", "what else takes most, ms"]
+    body = [
+        [
+            row.work,
+            f"{row.milliseconds:,.0f}",
+            f"{row.products:,.0f}",
+            f"{100 * row.products / row.milliseconds:.0f}",
+            f"{row.rate:,.0f}",
+            f"{row.best:,.0f}",
+            ", ".join(f"{name} {spent:,.1f}" for name, spent in row.others),
+        ]
+        for row in rows
+    ]
+    return aligned(head, body)
+
+
 def _growth_table(rows: Sequence[Growth]) -> str:
     body = [[row.work, row.grows, f"{row.size:,}", f"{row.milliseconds:,.1f}", f"{row.rate:,.1f}"] for row in rows]
     return "\n".join([aligned(["work", "what grows", "to", "ms", "sentences/s or tokens/s"], body), "", *slopes(rows)])
@@ -379,6 +476,7 @@ def _engine_table(rows: Sequence[Engine]) -> str:
 
 
 TABLES: dict[str, Callable[[list[Any]], str]] = {
+    "profile": _profile_table,
     "growth": _growth_table,
     "predict": _file_table,
     "engines": _engine_table,
