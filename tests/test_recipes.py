@@ -27,7 +27,7 @@ def test_every_shipped_recipe_builds(name):
 
 
 def test_a_recipe_survives_being_written(tmp_path):
-    recipe = registry.recipe("translate-wmt-big").change(["task.src=a\"b\\c", "lr=0.5"])
+    recipe = registry.recipe("translate-wmt-big").change(['task.src=a"b\\c', "lr=0.5"])
     path = tmp_path / "recipe.toml"
     path.write_text(recipe.toml(), encoding="utf-8")
     assert Recipe.read(path).sections == {name: values for name, values in recipe.sections.items() if values}
