@@ -4,9 +4,14 @@ Each kernel takes a range of work items, first..last, writes only what belongs t
 allocation to its caller. Forward kernels split queries. Backward kernels split the D columns, in which all gradients
 are independent, so that no two threads ever add to the same place and the result is the same on any number of them.
 The helpers live here too, since numba renews its copy on disk only when the file of the kernel itself changes.
+
+`single` is told where things lie by addresses and strides, as whole numbers: a step of a decoder takes well under a
+millisecond, of which making views and arrays of its tensors would be a good part.
 """
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 from regard.kernels._pool import compiled
 
@@ -31,6 +36,11 @@ LOG2_E = f32(1 / np.log(2))
 LN2_HIGH = f32(0.693359375)  # nine bits, so that its product with an exponent is exact
 LN2_LOW = f32(np.log(2) - 0.693359375)
 C2, C3, C4, C5, C6, C7 = (f32(1 / c) for c in (2, 6, 24, 120, 720, 5040))
+LEAST = f32(-87)  # below it e^x is no normal number
+
+NEVER = f32(-np.inf)
+DOT, SQUARE, ADDITIVE = range(3)  # how `single` compares: q·k, ‖q − k‖², v·tanh(q + k)
+PIECE = 4096  # keys whose scores stay in the nearest cache; its unit of cutting, whatever the number of threads
 
 
 @compiled
@@ -52,6 +62,12 @@ def exp_twice(x):
     f = (y - n * LN2_HIGH) - n * LN2_LOW
     p = ((((((C7 * f + C6) * f + C5) * f + C4) * f + C3) * f + C2) * f + ONE) * f + ONE
     return p * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(f32)
+
+
+@compiled
+def exp(x):
+    """e^x for x <= 0. NaN stays NaN."""
+    return exp_twice(HALF * (LEAST if x < LEAST else x))
 
 
 @compiled
@@ -305,3 +321,158 @@ def local_additive_backward(first, last, query, key, weight, starts, grad, grad_
                     grad_query[n, t, part, d] += g
                     grad_key[n, s, part, d] += g
                     grad_weight[n, part, d] += e * y
+
+
+def _pointer(kind):
+    """Where an address leads: indexed as an array without bounds, of which nobody counts references."""
+
+    @intrinsic
+    def at(context, address):
+        def generate(context, builder, signature, args):
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(address), generate
+
+    return at
+
+
+floats, flags, numbers = map(_pointer, (types.float32, types.uint8, types.int64))
+
+
+@compiled
+def dots(query, a, b, c, d, width):
+    """q·k of four keys at once, so that narrow ones fill vectors too."""
+    w, x, y, z = ZERO, ZERO, ZERO, ZERO
+    for i in range(width):
+        w += query[i] * a[i]
+        x += query[i] * b[i]
+        y += query[i] * c[i]
+        z += query[i] * d[i]
+    return w, x, y, z
+
+
+@compiled
+def squares(query, a, b, c, d, width):
+    """‖q − k‖² of four keys."""
+    w, x, y, z = ZERO, ZERO, ZERO, ZERO
+    for i in range(width):
+        w += (query[i] - a[i]) * (query[i] - a[i])
+        x += (query[i] - b[i]) * (query[i] - b[i])
+        y += (query[i] - c[i]) * (query[i] - c[i])
+        z += (query[i] - d[i]) * (query[i] - d[i])
+    return w, x, y, z
+
+
+@compiled
+def additive_at(query, key, weight, width):
+    """`additive_row` of pointers."""
+    total = ZERO
+    for d in range(width):
+        total += weight[d] * tanh(query[d] + key[d])
+    return total
+
+
+@compiled
+def weigh(power, count, sharpness):
+    """The softmax of ``count`` scores in their place, and the logarithm of the sum of their exponentials."""
+    top, total = NEVER, ZERO
+    for s in range(count):
+        top = power[s] if power[s] > top else top  # NaN is left to the sum
+    for s in range(count):
+        power[s] = exp((power[s] - top) * sharpness)
+        total += power[s]
+    share = ONE / total
+    for s in range(count):
+        power[s] *= share
+    return top * sharpness + np.log(total)
+
+
+@compiled
+def accumulate(out, depth, w, a, x, b, y, c, z, d):
+    """out += w·a + x·b + y·c + z·d."""
+    for e in range(depth):
+        out[e] += (w * a[e] + x * b[e]) + (y * c[e] + z * d[e])
+
+
+@compiled
+def single(first, last, kind, sizes, query, key, value, weight, allowed, place, scale, sharpness, scores, logs, out):
+    """One query of each head, which looks at the S keys of its item. An item of work is a batch item n, ``together``
+    of its heads and a piece of the keys.
+
+    Args:
+        kind: how query and key are compared; a score is ``scale`` times that.
+        sizes: heads, together, S, D, E. Heads go together where their rows lie side by side.
+        query, key, value, allowed: address and strides of n, head and key; without address everything is allowed.
+        weight: address and stride of head.
+        place: address, and strides of n and key: which row a key is. Without address it is the s-th.
+        sharpness: 1/τ.
+        scores, logs, out: addresses of (N, H, S), of (N, H, pieces), the logarithm of the sum of a piece's
+            exponentials, and of (N, H, pieces, E), the context of each piece by itself.
+    """
+    heads, together, length, width, depth = sizes
+    scale, sharpness = f32(scale), f32(sharpness)
+    pieces, groups = (length + PIECE - 1) // PIECE, heads // together
+    rows = np.empty(min(length, PIECE) + 3, np.int64)
+    power = np.empty((together, min(length, PIECE) + 3), f32)
+    for item in range(first, last):
+        piece, group, n = item % pieces, item // pieces % groups, item // pieces // groups
+        start = piece * PIECE
+        count = min(length - start, PIECE)
+        where = numbers(place[0] + 8 * (n * place[1] + start * place[2]))
+        may = flags(allowed[0] + n * allowed[1] + group * together * allowed[2] + start * allowed[3])
+        for s in range(count):
+            rows[s] = where[s * place[2]] if place[0] else start + s
+        for s in range(count, count + 3):
+            rows[s] = rows[count - 1]
+        for s in range(0, count, 4):
+            r_0, r_1, r_2, r_3 = rows[s] * key[3], rows[s + 1] * key[3], rows[s + 2] * key[3], rows[s + 3] * key[3]
+            for h in range(together):
+                head = group * together + h
+                q, v = floats(query[0] + 4 * (n * query[1] + head * query[2])), floats(weight[0] + 4 * head * weight[1])
+                base = n * key[1] + head * key[2]
+                k_0, k_1 = floats(key[0] + 4 * (base + r_0)), floats(key[0] + 4 * (base + r_1))
+                k_2, k_3 = floats(key[0] + 4 * (base + r_2)), floats(key[0] + 4 * (base + r_3))
+                if kind == DOT:
+                    x_0, x_1, x_2, x_3 = dots(q, k_0, k_1, k_2, k_3, width)
+                elif kind == SQUARE:
+                    x_0, x_1, x_2, x_3 = squares(q, k_0, k_1, k_2, k_3, width)
+                else:
+                    x_0, x_1 = additive_at(q, k_0, v, width), additive_at(q, k_1, v, width)
+                    x_2, x_3 = additive_at(q, k_2, v, width), additive_at(q, k_3, v, width)
+                power[h, s], power[h, s + 1], power[h, s + 2], power[h, s + 3] = x_0, x_1, x_2, x_3
+        for h in range(together):
+            found = floats(scores + 4 * ((n * heads + group * together + h) * length + start))
+            for s in range(count):
+                power[h, s] *= scale
+                found[s] = power[h, s]
+        kept = count
+        if allowed[0]:  # from here on, what may be attended is all there is
+            kept = 0
+            for s in range(count):
+                if may[s * allowed[3]]:
+                    rows[kept] = rows[s]
+                    for h in range(together):
+                        power[h, kept] = power[h, s]
+                    kept += 1
+        first_head = (n * heads + group * together) * pieces + piece
+        for h in range(together):
+            index = first_head + h * pieces
+            floats(logs)[index] = weigh(power[h], kept, sharpness) if kept else NEVER
+            context = floats(out + 4 * index * depth)
+            for e in range(depth):
+                context[e] = ZERO
+        whole = kept - kept % 4
+        for s in range(0, whole, 4):
+            r_0, r_1, r_2, r_3 = rows[s] * value[3], rows[s + 1] * value[3], rows[s + 2] * value[3], rows[s + 3] * value[3]
+            for h in range(together):
+                base = n * value[1] + (group * together + h) * value[2]
+                a, b = floats(value[0] + 4 * (base + r_0)), floats(value[0] + 4 * (base + r_1))
+                c, d = floats(value[0] + 4 * (base + r_2)), floats(value[0] + 4 * (base + r_3))
+                w, x, y, z = power[h, s], power[h, s + 1], power[h, s + 2], power[h, s + 3]
+                accumulate(floats(out + 4 * (first_head + h * pieces) * depth), depth, w, a, x, b, y, c, z, d)
+        for s in range(whole, kept):
+            for h in range(together):
+                row = floats(value[0] + 4 * (n * value[1] + (group * together + h) * value[2] + rows[s] * value[3]))
+                context, w = floats(out + 4 * (first_head + h * pieces) * depth), power[h, s]
+                for e in range(depth):
+                    context[e] += w * row[e]
