@@ -116,13 +116,13 @@ class Lab:
             shutil.rmtree(folder, ignore_errors=True)
             arguments += [*self.data(cell), *self._changes(cell)]
         self.root.mkdir(parents=True, exist_ok=True)
-        threads = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // self.jobs, 1))}
+        threads = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // self.jobs, 1))}  # unless it is set
         with open(self._log(cell), "ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "regard.cli", *arguments],
                 stdout=log,
                 stderr=log,
-                env=os.environ | threads,
+                env={**threads, **os.environ},
                 start_new_session=True,  # Ctrl-C comes to it from here, once
             )
 

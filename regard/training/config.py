@@ -33,7 +33,7 @@ class TrainConfig:
         accumulate: batches to a step.
         precision: float32, bfloat16 or float16 (mixed; the weights stay float32).
         device: auto, or cpu where a GPU must not be used.
-        threads: of PyTorch, on the CPU; None leaves them alone.
+        threads: of PyTorch, on the CPU, at most ``OMP_NUM_THREADS`` if that is set; None leaves them alone.
         seed: of everything random.
         validate_every: steps between validations; 0 is at the end of every epoch.
         metric, mode: which of the model's outputs says what is best, and whether less (min) or more (max) of it.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -39,12 +41,18 @@ def _accelerator(config: TrainConfig) -> Any:
     return accelerator
 
 
+def _most_threads() -> int:
+    """What the environment allows: two trainings side by side are told so there, whatever their recipes say."""
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return int(allowed) if allowed.isdecimal() and int(allowed) else sys.maxsize
+
+
 class Engine:
     """Holds ``model`` until :meth:`release`; :attr:`model` is it, wrapped for precision and other processes."""
 
     def __init__(self, model: nn.Module, config: TrainConfig):
         if config.threads:
-            torch.set_num_threads(config.threads)
+            torch.set_num_threads(min(config.threads, _most_threads()))
         self.plain, self.config = model, config
         self.own_forward = "forward" in vars(model)
         self.accelerator = _accelerator(config)

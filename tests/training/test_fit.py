@@ -460,6 +460,17 @@ def test_tensorboard(tmp_path):
     assert [event.value for event in events.Scalars("train/loss")] == pytest.approx(written)
 
 
+def test_the_environment_bounds_threads(tmp_path, monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    try:
+        torch.set_num_threads(2)
+        train(tmp_path / "run", threads=2)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_threads_are_set(tmp_path):
     before = torch.get_num_threads()
     try:
