@@ -301,15 +301,19 @@ def train_command(
     again = " ".join([_typed(), "train", name, "--resume", *([f"--out {out}"] if out else [])])
     summary = training.fit(model, train, valid, run, config, resume=resume, command=again, unit=task.unit)
     if training.is_main():
-        if summary.best is not None:
-            print(
-                f"best {summary.metric} {summary.best:.4f} at step {summary.best_step}, {summary.minutes:.1f} minutes"
-            )
         print("Try next:")
-        for command in ("evaluate", "predict", "show"):
-            print(f"  {_typed()} {command} {folder}" + (' "…"' if command == "show" else ""))
+        for command in _next(task.kind):
+            print(f"  {_typed()} {command.replace('RUN', str(folder))}")
     if summary.interrupted:
         raise SystemExit(130)
+
+
+def _next(kind: str) -> list[str]:
+    """What one does with a run that gives this kind of answer."""
+    from regard.trained import Trained, kind_of
+
+    predicts = kind_of(kind).answer is not Trained.answer
+    return ["evaluate RUN", *(["predict RUN"] if predicts else []), 'show RUN "…"' if kind == "text" else "show RUN"]
 
 
 @app.command("average")
@@ -405,7 +409,8 @@ def evaluate_command(
         print(json.dumps({**found, "signatures": model.signatures}, indent=1))
         return
     for name, value in found.items():
-        print(f"{name:22} {value:8.2f}  {model.signatures.get(name, '')}".rstrip())
+        shown = f"{value:,.0f}" if value >= 1000 and value == int(value) else f"{value:.2f}"
+        print(f"{name:22} {shown:>9}  {model.signatures.get(name, '')}".rstrip())
 
 
 def _typed() -> str:

@@ -146,4 +146,9 @@ def _load(where: str | Path, which: str | None, data: str | None) -> Trained:
     task = registry.task(recipe.sections["task"]["name"]).load(run.task, data)
     model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
     load_weights(model, run.weights(which))
-    return load("regard.trained", task.kind)(model, task, recipe, str(where))
+    return kind_of(task.kind)(model, task, recipe, str(where))
+
+
+def kind_of(kind: str) -> Any:
+    """The class of a kind of answer."""
+    return load("regard.trained", kind)
