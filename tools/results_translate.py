@@ -57,11 +57,18 @@ class Translations(Lab):
             write(out, "".join(lines))
         return folder
 
-    def measure(self, *cells: Cell, which: str | None = None, copy: bool = False) -> Measured:
-        """The test split, written by a cell or by several together; with ``copy``, unknown words copied from where the
-        system looked. ``which`` weights: see `regard evaluate`."""
+    def measure(
+        self,
+        *cells: Cell,
+        which: str | None = None,
+        copy: bool = False,
+        split: str = "test",
+        decode: Sequence[str] = (),
+    ) -> Measured:
+        """A split, written by a cell or by several together; with ``copy``, unknown words copied from where the system
+        looked. ``which`` weights: see `regard evaluate`. ``decode`` changes how it searches."""
         name = "+".join(self.folder(cell).name for cell in cells)
-        return self.written([self.folder(cell) for cell in cells], name, which, copy)
+        return self.written([self.folder(cell) for cell in cells], name, which, copy, split=split, decode=decode)
 
     def written(
         self,
@@ -70,21 +77,31 @@ class Translations(Lab):
         which: str | None = None,
         copy: bool = False,
         cased: bool = False,
+        split: str = "test",
+        decode: Sequence[str] = (),
     ) -> Measured:
         """The same of any runs, or shipped models."""
         from regard.trained import Trained
 
-        options = "".join(f"-{word}" for word in (which, "copied" if copy else None) if word)
+        words = (which, "copied" if copy else None, None if split == "test" else split, *decode)
+        options = "".join(f"-{word}" for word in words if word)
         path = self.root / "measured" / f"{name}{options}.json"
         known = [facts(_place(folder)) for folder in folders]
         made = [fact["created"] for fact in known]
         if not path.exists() or json.loads(path.read_text())["made"] != made:
             say(f"measuring {name}{options} …")
             model = Trained.open(*folders, which=which)
-            pairs = model.task.pairs("test")
+            if decode:
+                model = type(model)(model.model, model.task, model.recipe.change(decode), model.name)
+            pairs = model.task.pairs(split)
             answers = model.predict(pairs.source, alignments=copy, dictionary={} if copy else None)
             texts = [best.text for best, *_ in answers]
-            kept = {"texts": texts, "source": pairs.source, "target": pairs.target, "perplexity": perplexity(model)}
+            kept = {
+                "texts": texts,
+                "source": pairs.source,
+                "target": pairs.target,
+                "perplexity": perplexity(model, split),
+            }
             path.parent.mkdir(parents=True, exist_ok=True)
             write(path, json.dumps({"made": made, **kept}, ensure_ascii=False))
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -164,13 +181,13 @@ def signature(cased: bool = False, **more: Any) -> str:
     return ", ".join(f"{name} `{metric.get_signature()}`" for name, metric in metrics.items())
 
 
-def perplexity(model: Any) -> float:
-    """Of a token of the test split, also by an ensemble."""
+def perplexity(model: Any, split: str = "test") -> float:
+    """Of a token of a split, also by an ensemble."""
     import torch
 
     nll = count = 0.0
     with torch.inference_mode():
-        for batch in model.task.loader("test"):
+        for batch in model.task.loader(split):
             target, state = batch["target"], model.model.start(batch)
             for step in range(target.shape[1] - 1):
                 logits, state = model.model.step(target[:, step], state)
@@ -291,6 +308,49 @@ def scores(lab: Translations) -> Iterator[str]:
         unsure, spent = (statistics.mean(getattr(each, name) for each in found) for name in ("perplexity", "minutes"))
         spread = f"{min(values):.1f} to {max(values):.1f}"
         yield f"| {title} | {statistics.mean(values):.1f} | {spread} | {unsure:.2f} | {spent:.1f} |"
+    yield f"\n{signature()}"
+
+
+EPOCHS = 5
+TUNING: dict[str, tuple[str, ...]] = {  # title: what changes
+    "the recipe": (),
+    "2,000 subwords": ("vocab=2000",),
+    "12,000 subwords": ("vocab=12000",),
+    "dropout 0.1": ("dropout=0.1",),
+    "dropout 0.2": ("dropout=0.2",),
+    "2 + 2 layers": ("encoder_layers=2", "decoder_layers=2"),
+    "4 + 4 layers": ("encoder_layers=4", "decoder_layers=4"),
+    "no label smoothing": ("label_smoothing=0",),
+    "warm-up of 100 steps": ("warmup=100",),
+    "batches of 1,024 tokens": ("batch_tokens=1024",),
+    "batches of 4,096 tokens": ("batch_tokens=4096",),
+}
+SEARCHES: dict[str, dict[str, Any]] = {  # of the recipe, trained as before
+    "the best weights instead of a mean": {"which": "best"},
+    "greedy": {"decode": ("decode.method=greedy",)},
+    "a beam of 10": {"decode": ("decode.size=10",)},
+    "length penalty 0": {"decode": ("decode.length_penalty=0",)},
+    "length penalty 1": {"decode": ("decode.length_penalty=1",)},
+}
+
+
+def tuning_cells() -> list[Cell]:
+    """A few epochs of each change."""
+    return [
+        Cell(f"tuning-{number}", "translate-multi30k-transformer", 30, (f"epochs={EPOCHS}", *changes))
+        for number, changes in enumerate(TUNING.values())
+    ]
+
+
+def tuning(lab: Translations) -> Iterator[str]:
+    """What moves the Transformer's number: Multi30k en→de, five epochs each, the validation split."""
+    yield HEADER.format("change", " against the recipe |", "---|")
+    cells = tuning_cells()
+    found = {title: lab.measure(cell, split="valid") for title, cell in zip(TUNING, cells)}
+    found |= {title: lab.measure(cells[0], split="valid", **search) for title, search in SEARCHES.items()}
+    base = next(iter(found.values()))
+    for title, each in found.items():
+        yield f"| {title} | {each.row()} | {'' if each is base else each.against(base)} |"
     yield f"\n{signature()}"
 
 
@@ -446,6 +506,7 @@ TABLES = {
     "tatoeba": Table(list, tatoeba),
     "scores": Table(scores_cells, scores),
     "ladder": Table(ladder_cells, ladder),
+    "tuning": Table(tuning_cells, tuning),
     "systems": Table(systems_cells, systems),
     "length": Table(systems_cells, length),
     "data": Table(data_cells, data),
