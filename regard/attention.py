@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from regard import _lazy, kernels, masks
 from regard.candidates import Everywhere, Nearby
-from regard.kernels import paged
 from regard.masks import Mask
 from regard.memory import Memory, pair
 from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, build
@@ -165,15 +164,20 @@ class Call(NamedTuple):
 def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     """The whole of attention: window → score → mask → normalize → refine → sum."""
     score, normalizer, window, refiner = recipe
-    if memory.pages is not None and window is None and refiner is None and not call.dropout:
-        found = paged.look(score, normalizer, query, memory.pages, call.allowed)
+    given, straight = _distribute(recipe, call), window is None and refiner is None and not call.dropout
+    if straight and memory.pages is not None:
+        found = memory.pages.look(score, given[score], normalizer, query, call.allowed)
         if found is not None:
-            return Attended(*found, lambda: score(query, memory.key)) if call.want else Attended(found[0])
-    key, value, given = memory.key, memory.value, _distribute(recipe, call)
+            return _single(*found, normalizer, call)
+    key, value = memory.key, memory.value
 
     # A score of places must know which keys a window took, and no kernel does.
     form = kernels.lower(score, query, key, given[score]) if window is None or not score.positional else None
-    if form is not None and window is None and refiner is None and call.want is not True and not call.dropout:
+    if straight and query.shape[-2] == 1:
+        found = kernels.single_query(form, normalizer, value, call.allowed)
+        if found is not None:
+            return _single(*found, normalizer, call)
+    if form is not None and straight and call.want is not True:
         context = kernels.softmax_sum(form, normalizer, value, call.allowed, call.causal)
         if context is not None:
             if not call.want:
@@ -198,6 +202,14 @@ def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     if call.want:
         return Attended(context, keys.spread(weights), keys.spread(scores, fill=float("-inf")), log_prob=log_prob)
     return Attended(context, log_prob=log_prob)
+
+
+def _single(context: Tensor, scores: Tensor, normalizer: Normalizer, call: Call) -> Attended:
+    """What a kernel for one query gave."""
+    if not call.want:
+        return Attended(context)
+    weights = partial(normalizer, scores, call.allowed)
+    return Attended(context, weights() if call.want is True else weights, scores)
 
 
 def attend(
@@ -336,6 +348,8 @@ def answer(
         causal = causal and memory.length == query.shape[-2]
 
     stateful = recipe.stateful()
+    if not stateful and state is None:
+        return look(recipe, query, memory, Call(allowed, causal, (), dropout, want, generator, extras))
     states = tuple(part.start(memory) for part in stateful) if state is None else _unpack(state, stateful)
     call = Call(allowed, causal, states, dropout, want, generator, extras)
     if all(part.parallel for part in stateful) or query.shape[-2] == 0:
@@ -414,8 +428,8 @@ def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tens
 
 def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
     key, value = (memory.key, memory.value) if memory.pages is None else memory.pages[:2]
-    asked, known = query.shape, memory.shape
-    fits = len(asked) == len(known) >= 2 and tuple(asked[:-2]) == known[:-2] and query.device == key.device
+    asked, known = query.shape, key.shape if memory.pages is None else memory.shape
+    fits = len(asked) == len(known) >= 2 and asked[:-2] == known[:-2] and query.device == key.device
     width = score.query_dim if score.query_dim is not None else known[-1] if score.same_width else asked[-1]
     if fits and asked[-1] == width and query.dtype == key.dtype == value.dtype:
         return
@@ -426,7 +440,7 @@ def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
         raise ValueError(
             f"query {_shape(query)} and key {_shape(key)} differ in rank; one query for an item is T=1: query[:, None]"
         )
-    if tuple(asked[:-2]) != known[:-2]:
+    if asked[:-2] != known[:-2]:
         raise ValueError(f"query {_shape(query)} and key {_shape(key)} differ in their leading dimensions")
     if query.device != key.device:
         raise ValueError(f"query is on {query.device} but key on {key.device}")
@@ -443,7 +457,7 @@ def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
 
 
 def _check_extras(recipe: Recipe, query: Tensor, extras: Mapping[str, Tensor]) -> None:
-    parts = [part for part in recipe if part is not None and (extras or part.needs)]
+    parts = [part for part in recipe if part is not None and (extras or part.required)]
     if not parts:
         return
     known = {name for part in parts for name in part.needs} - set(PROVIDED)

@@ -256,10 +256,12 @@ def _look(
 ) -> Attended:
     """score → normalize → sum, over the edges of each target."""
     score, normalizer = recipe.score, recipe.normalizer
-    queries = query.transpose(0, 1)  # (H, N_t, D): what scores take for queries and keys of H heads
-    keys = score.project(key.transpose(0, 1))  # (H, N_s, D')
-
-    form = kernels.lower_edges(score, queries, keys, value) if fused.short(len(edges), *edges.nodes) else None
+    countable = fused.short(len(edges), *edges.nodes)
+    form: Any = kernels.lower_tied(score, value) if countable and query is key is value else None
+    if form is None:
+        queries = query.transpose(0, 1)  # (H, N_t, D): what scores take for queries and keys of H heads
+        keys = score.project(key.transpose(0, 1))  # (H, N_s, D')
+        form = kernels.lower_edges(score, queries, keys, value) if countable else None
     if form is not None:
         context = fused.attend(form, normalizer, value, edges, dropout, generator)
         if not want:

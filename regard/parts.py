@@ -17,7 +17,7 @@ from regard import _lazy
 
 if TYPE_CHECKING:
     from regard.attention import Attended
-    from regard.kernels.forms import AdditiveForm, DotForm, SplitForm
+    from regard.kernels.forms import AdditiveForm, DotForm, SplitForm, TiedForm
     from regard.memory import Memory
 
 KINDS = ("scores", "normalizers", "windows", "refiners", "glimpses")
@@ -74,7 +74,7 @@ class Score(Part):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for twin in ("form", "pairs"):  # an inherited one would compute the old formula
+        for twin in ("form", "pairs", "tied"):  # an inherited one would compute the old formula
             if "forward" in vars(cls) and twin not in vars(cls):
                 setattr(cls, twin, getattr(Score, twin))
 
@@ -92,6 +92,10 @@ class Score(Part):
 
     def form(self, query: Tensor, key: Tensor) -> DotForm | AdditiveForm | SplitForm | None:
         """The same score in the words of the fast kernels, or None where the plain formula is to be used."""
+        return None
+
+    def tied(self, rows: Tensor) -> TiedForm | None:
+        """:meth:`form` along edges where query, key and value are the same rows, (N, H, D), if a kernel gains by it."""
         return None
 
 

@@ -101,10 +101,12 @@ def problems(
     least: int = 1,
     most: int = 6,
     width: int | None = None,
+    queries: int | None = None,
 ) -> Problem:
     """A call with T and S between ``least`` and ``most``. ``same_width``: queries are as wide as keys."""
     batch = draw(st.sampled_from(batches))
-    queries, keys = draw(st.integers(least, most)), draw(st.integers(least, most))
+    queries = queries or draw(st.integers(least, most))
+    keys = draw(st.integers(least, most))
     key_dim = width or draw(st.integers(1, 4))
     query_dim = key_dim if same_width or width else draw(st.integers(1, 4))
     seed = draw(seeds) if seed is None else seed

@@ -5,6 +5,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
+
+from regard import _heap
 
 FAULTS = """
 import resource, sys, torch
@@ -27,3 +30,12 @@ def test_a_tensor_of_the_same_size_costs_no_new_pages():
         [sys.executable, "-c", FAULTS, "keep"], capture_output=True, text=True, check=True, timeout=100
     )
     assert int(done.stdout) <= 2
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 1023])
+def test_a_tensor_in_large_pages_is_the_same_tensor(skipped):
+    """Also where it begins within a page, and what lies before it stays."""
+    whole = torch.arange(4_000_000.0)
+    rest = whole[skipped:]
+    assert _heap.large(rest) is rest
+    assert whole.equal(torch.arange(4_000_000.0))

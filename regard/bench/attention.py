@@ -221,7 +221,7 @@ def _window(name: str, kind: str, length: int) -> Case:
         "global": lambda: everywhere(query, memory).context,
     }
     slow: tuple[str, ...] = ()
-    if name == "additive" and kind == "local-m":
+    if name == "additive":
         contenders["plain global"] = plain
         slow = ("plain global",)
     target = f"≥ {100 if name == 'additive' else 20}× global at S=8192; flat in S"

@@ -22,12 +22,13 @@ import torch
 from torch import Tensor
 
 from regard import _lazy
-from regard.kernels import additive, chunked, dot, edges, local
-from regard.kernels.forms import AdditiveForm, DotForm, LeakyForm, SplitForm
+from regard.kernels import additive, chunked, dot, edges, local, single
+from regard.kernels.forms import AdditiveForm, DotForm, LeakyForm, SplitForm, SquareForm, TiedForm
+from regard.normalizers.softmax import Softmax
 from regard.parts import Normalizer, Score
 
-Form = DotForm | AdditiveForm
-_Any = TypeVar("_Any", bound=DotForm | AdditiveForm | SplitForm)
+Form = DotForm | AdditiveForm | SquareForm
+_Any = TypeVar("_Any", bound=DotForm | AdditiveForm | SquareForm | SplitForm | TiedForm)
 CHOICES = ("plain", "chunked", "fused")
 _LARGE = 2**26
 """Bytes of a (…, T, S, D) temporary from which a chunked pass pays."""
@@ -69,6 +70,12 @@ def lower_edges(score: Score, query: Tensor, key: Tensor, value: Tensor) -> DotF
     return form
 
 
+def lower_tied(score: Score, rows: Tensor) -> TiedForm | None:
+    """:func:`lower_edges` where query, key and value are the same rows, (N, H, D)."""
+    form = score.tied(rows) if _choice.name in ("auto", "fused") else None
+    return form if form is not None and _fits_numba(rows, form.weight) else None
+
+
 def head_dot(rows: Tensor, weight: Tensor) -> Tensor:
     """rows·weight, (…, S, D) → (…, S, 1), for weight (D,), or (H, D) and rows (…, H, S, D)."""
     nodes = rows.transpose(0, 1) if rows.ndim == 3 and weight.ndim == 2 else rows  # the rows of nodes, seen as heads
@@ -76,6 +83,14 @@ def head_dot(rows: Tensor, weight: Tensor) -> Tensor:
     if fits and _choice.name in ("auto", "fused") and _fits_numba(rows, weight):
         return edges.head_dot(nodes, weight).T.unsqueeze(-1)
     return rows @ weight.unsqueeze(-1)
+
+
+def sparse_product(sparse: Tensor, matrix: Tensor) -> Tensor:
+    """sparse (N, K), in CSR, times (K, M). Without gradients."""
+    fits = _choice.name in ("auto", "fused") and matrix.shape[1] % edges.LANES == 0 and edges.short(*sparse.shape)
+    if fits and edges.short(sparse.values().shape[0]) and _fits_numba(sparse.values(), matrix):
+        return edges.sparse_product(sparse.crow_indices(), sparse.col_indices(), sparse.values(), matrix)
+    return sparse @ matrix
 
 
 def keep(form: _Any) -> _Any:
@@ -86,8 +101,10 @@ def keep(form: _Any) -> _Any:
 
 def scores(form: Form) -> Tensor:
     """(…, T, S) by the best kernel for the form."""
-    if isinstance(form, DotForm):
+    if not isinstance(form, AdditiveForm):
         return form.scores()
+    if _fits_single(form, form.key):
+        return single.scores(form)
     kind = _additive_kind(form)
     if kind == "plain":
         return form.scores()
@@ -100,19 +117,51 @@ def softmax_sum(
     form: Form | None, normalizer: Normalizer, value: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor | None:
     """softmax(scores) @ value without writing the weights down, (…, T, E); None where it cannot be or does not pay."""
-    from regard.normalizers.softmax import Softmax
-
     if not isinstance(form, DotForm) or type(normalizer) is not Softmax or _choice.name == "chunked":
         return None
-    if not dot.fits(form, value, allowed, forced=_choice.name == "fused"):
+    fits = dot.fits(form, value, allowed, forced=_choice.name == "fused")
+    if form.bias is not None and (form.bias.requires_grad or not fits):  # SDPA has no gradient for a bias
+        return normalizer(replace(form, norm=None).scores(), allowed) @ value
+    if not fits:
         return None
     return dot.softmax_sum(form, value, allowed, causal, normalizer.temperature)
+
+
+def single_query(
+    form: Form | None, normalizer: Normalizer, value: Tensor, allowed: Tensor | None, place: Tensor | None = None
+) -> tuple[Tensor, Tensor] | None:
+    """softmax(scores) @ value, (…, 1, E), and the scores, (…, 1, S), of T = 1; None where it cannot be. ``place`` is as
+    in :func:`single.look`."""
+    if form is None or type(normalizer) is not Softmax or not value.numel() or not _fits_single(form, value):
+        return None
+    if place is not None and not place.numel():
+        return None
+    if place is None and isinstance(form, DotForm) and dot.is_long_and_narrow(form, value):
+        several = torch.get_num_threads() > 1  # on one thread the plain products are faster than their parts
+        return dot.single_in_parts(form, value, allowed, normalizer) if several else None
+    return single.look(form, value, allowed, normalizer.temperature, place)
+
+
+def _fits_single(form: Form, value: Tensor) -> bool:
+    """Is this a single query, in words and at a place that its kernel knows?"""
+    query, key = form.query, form.key
+    if query.shape[-2] != 1 or query.ndim > 4 or not query.numel() or not key.numel():
+        return False
+    tensors = [query, key, value]
+    if isinstance(form, DotForm):
+        known = form.bias is None and form.norm is None
+    elif isinstance(form, AdditiveForm):
+        tensors.append(form.weight)
+        known = form.weight.ndim == 1 or query.ndim == 4
+    else:
+        known = isinstance(form.scale, float) or not form.scale.requires_grad
+    return known and bare(*tensors)
 
 
 def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
     """(…, T, W): the scores of the ``width`` keys from ``first`` (…, T) on; meaningless where no such key is."""
     leading = form.query.shape[:-2]
-    if not _fits_numba(form.query, form.key):
+    if isinstance(form, SquareForm) or not _fits_numba(form.query, form.key):
         rowwise = replace(
             form, query=form.query.unsqueeze(-2), key=rows(form.key, first, width), **_rowwise(form, first, width)
         )
@@ -124,10 +173,9 @@ def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
     scores = _unfold(local.local_dot(query, key, first, width), leading)
     if form.scale != 1.0:
         scores = scores * form.scale
-    more = _rowwise(form, _unfold(first, leading), width)
-    for extra in (more["bias"], more["shift"]):
-        scores = scores if extra is None else scores + extra.squeeze(-2)
-    return scores
+    bias, shift = _rowwise(form, _unfold(first, leading), width)["bias"], form.shift
+    scores = scores if bias is None else scores + bias.squeeze(-2)
+    return scores if shift is None else scores + shift
 
 
 def local_sum(weights: Tensor, value: Tensor, first: Tensor) -> Tensor:
@@ -149,8 +197,9 @@ def _rowwise(form: Form, first: Tensor, width: int) -> dict[str, Any]:
     """The rest of a form when each query has keys of its own, as if it were a batch item."""
     if isinstance(form, AdditiveForm):
         return {"weight": form.weight if form.weight.ndim == 1 else form.weight.unsqueeze(-2)}
-    bias = None if form.bias is None else rows(form.bias.mT, first, width).mT
-    return {"bias": bias, "shift": None if form.shift is None else form.shift.unsqueeze(-1)}
+    if isinstance(form, SquareForm):
+        return {}
+    return {"bias": None if form.bias is None else rows(form.bias.mT, first, width).mT}
 
 
 def _additive_kind(form: AdditiveForm) -> str:
@@ -172,6 +221,20 @@ def _fits_numba(*tensors: Tensor) -> bool:
             )
         return True
     return fits and _choice.name == "auto" and not _transformed(*tensors)
+
+
+def bare(*tensors: Tensor) -> bool:
+    """May a compiled loop read these past torch's dispatcher, which takes its time? They must be float32 on the CPU and
+    nobody may differentiate, transform, trace or cast what goes through it, or have chosen another kind of kernel."""
+    if _choice.name not in ("auto", "fused"):
+        return False
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch.is_autocast_enabled("cpu"):
+        return False
+    learning = torch.is_grad_enabled()
+    for tensor in tensors:
+        if not tensor.is_cpu or tensor.dtype != torch.float32 or (learning and tensor.requires_grad):
+            return False
+    return torch._C._functorch.maybe_current_level() is None
 
 
 def _transformed(*tensors: Tensor) -> bool:

@@ -13,8 +13,8 @@ the heads of graph attention are that narrow. So the innermost loops are written
 because numba renews its copy on disk only when the file of the kernel itself changes.
 """
 
-# mypy: disable-error-code="call-arg"
-# The first argument of an intrinsic is numba's own.
+# mypy: disable-error-code="call-arg, var-annotated"
+# The first argument of an intrinsic is numba's own, and so is what it returns.
 from contextlib import contextmanager
 
 import numpy as np
@@ -39,6 +39,15 @@ FLAGS = tuple(sorted(FAST))
 REAL, WORD, SIZE = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 VECTOR, WORDS = ir.VectorType(REAL, LANES), ir.VectorType(WORD, LANES)
 SIZE_T, NUMBER = types.intp, types.float32
+
+
+def _sum(builder, x, y):
+    return builder.fadd(x, y, flags=FLAGS)
+
+
+def _larger(builder, x, y):
+    """y where it is larger, else x, also where y is NaN."""
+    return builder.select(builder.fcmp_ordered(">", y, x), y, x)
 
 
 def each(rule):
@@ -93,10 +102,13 @@ def _operation(rule, kinds, rows, scale=None, bend=None, heads=None):
             if scale is not None:
                 factor = builder.load(_pointer(builder, args[scale], builder.add(args[scale + 1], head.index)))
                 given = [_everywhere(builder, factor), *everywhere]
-            with _steps(builder, builder.mul(head.index, args[-1]), args[-1]) as place:
+
+            def vector(place):
                 vectors = [_pointer(builder, args[n], builder.add(args[n + 1], place), VECTOR) for n in rows]
                 numbers = [builder.load(vector, align=4) for vector in vectors]
                 builder.store(rule(builder, *numbers, *given), vectors[0], align=4)
+
+            _each_vector(builder, builder.mul(head.index, args[-1]), args[-1], vector)
         return context.get_dummy_value()
 
     return types.void(*kinds), generate
@@ -123,15 +135,137 @@ def _sums(rule, kinds, rows, bend=None):
         total = cgutils.alloca_once(builder, VECTOR)
         with cgutils.for_range(builder, args[-2]) as head:
             builder.store(_constant(0), total)
-            with _steps(builder, builder.mul(head.index, args[-1]), args[-1]) as place:
+
+            def vector(place):
                 vectors = [_pointer(builder, args[n], builder.add(args[n + 1], place), VECTOR) for n in rows]
                 more = rule(builder, *(builder.load(vector, align=4) for vector in vectors), *given)
                 builder.store(builder.fadd(builder.load(total), more, flags=FLAGS), total)
+
+            _each_vector(builder, builder.mul(head.index, args[-1]), args[-1], vector)
             out = _pointer(builder, args[0], builder.add(args[1], head.index))
             builder.store(_across(builder, builder.load(total)), out)
         return context.get_dummy_value()
 
     return types.void(*kinds), generate
+
+
+def reduced(rule, start):
+    """What a rule of two makes of the ``width`` numbers x[i…]."""
+
+    @intrinsic
+    def row(typing, x, i, width):
+        def generate(context, builder, signature, args):
+            held = cgutils.alloca_once_value(builder, _constant(start))
+            with _steps(builder, args[1], args[2]) as place:
+                vector = builder.load(_pointer(builder, args[0], place, VECTOR), align=4)
+                builder.store(rule(builder, builder.load(held), vector), held)
+            return _across(builder, builder.load(held), rule)
+
+        return NUMBER(*[SIZE_T] * 3), generate
+
+    return row
+
+
+sum_of, largest_of = reduced(_sum, 0), reduced(_larger, -np.inf)
+
+
+@intrinsic
+def put_one(typing, out, at, number):
+    """out[at] = number."""
+
+    def generate(context, builder, signature, args):
+        builder.store(args[2], _pointer(builder, *args[:2]))
+        return context.get_dummy_value()
+
+    return types.void(SIZE_T, SIZE_T, NUMBER), generate
+
+
+@intrinsic
+def put_chosen(typing, out, x, i, step, node, n, count):
+    """out[e] = x[i + step·node[n + e]] for each e below ``count``."""
+
+    def generate(context, builder, signature, args):
+        out, x, i, step, node, n, count = args
+        with cgutils.for_range(builder, count) as edge:
+            chosen = builder.mul(step, _word(builder, node, builder.add(n, edge.index)))
+            number = builder.load(_pointer(builder, x, builder.add(i, chosen)))
+            builder.store(number, _pointer(builder, out, edge.index))
+        return context.get_dummy_value()
+
+    return types.void(*[SIZE_T] * 7), generate
+
+
+@intrinsic
+def put_apart(typing, out, at, step, x, count):
+    """out[at + step·e] = x[e] for each e below ``count``."""
+
+    def generate(context, builder, signature, args):
+        out, at, step, x, count = args
+        with cgutils.for_range(builder, count) as edge:
+            place = builder.add(at, builder.mul(step, edge.index))
+            builder.store(builder.load(_pointer(builder, x, edge.index)), _pointer(builder, out, place))
+        return context.get_dummy_value()
+
+    return types.void(*[SIZE_T] * 5), generate
+
+
+@intrinsic
+def add_rows(typing, out, scale, x, node, n, count, width):
+    """out[…] += Σ scale[e]·x[node[n + e]·width…] over the e below ``count``, of ``width`` numbers."""
+
+    def generate(context, builder, signature, args):
+        out, scale, x, node, n, count, width = args
+
+        def piece(place, kind):
+            vector = _pointer(builder, out, place, kind)
+            held = cgutils.alloca_once_value(builder, builder.load(vector, align=4))
+            with cgutils.for_range(builder, count) as edge:
+                factor = _everywhere(builder, builder.load(_pointer(builder, scale, edge.index)), kind)
+                row = _row_of(builder, x, node, n, edge.index, width, place, kind)
+                builder.store(_times_add(builder, builder.load(held), factor, row), held)
+            builder.store(builder.load(held), vector, align=4)
+
+        _in_pieces(builder, width, piece)
+        return context.get_dummy_value()
+
+    return types.void(*[SIZE_T] * 7), generate
+
+
+@intrinsic
+def add_row_dots(typing, out, y, j, x, node, n, count, width):
+    """out[e] += y[j…]·x[node[n + e]·width…] of ``width`` numbers for each e below ``count``."""
+
+    def generate(context, builder, signature, args):
+        out, y, j, x, node, n, count, width = args
+
+        def piece(place, kind):
+            mine = builder.load(_pointer(builder, y, builder.add(j, place), kind), align=4)
+            with cgutils.for_range(builder, count) as edge:
+                row = _row_of(builder, x, node, n, edge.index, width, place, kind)
+                dot = _across(builder, builder.fmul(mine, row, flags=FLAGS))
+                number = _pointer(builder, out, edge.index)
+                builder.store(builder.fadd(builder.load(number), dot, flags=FLAGS), number)
+
+        _in_pieces(builder, width, piece)
+        return context.get_dummy_value()
+
+    return types.void(*[SIZE_T] * 8), generate
+
+
+def _row_of(builder, x, node, n, edge, width, place, kind):
+    """The vector at a place of the row of an edge's node."""
+    row = builder.mul(_word(builder, node, builder.add(n, edge)), width)
+    return builder.load(_pointer(builder, x, builder.add(row, place), kind), align=4)
+
+
+def _in_pieces(builder, width, piece):
+    """piece(place, kind of vector) for the places of 0…width, in vectors as long as registers hold: what a loop inside
+    adds to stays in them. Registers hold 64 numbers or more, and the width is a multiple of LANES."""
+    for size in (64, 32, 16, 8):
+        start = SIZE(0) if size == 64 else builder.and_(width, SIZE(-2 * size))
+        end = builder.and_(width, SIZE(-size))
+        with cgutils.for_range_slice(builder, start, end, SIZE(size), inc=True) as (place, _):
+            piece(place, ir.VectorType(REAL, size))
 
 
 @intrinsic
@@ -165,9 +299,19 @@ def integer(typing, x, i):
     """x[i] of int32 numbers."""
 
     def generate(context, builder, signature, args):
-        return builder.sext(builder.load(_pointer(builder, *args, WORD)), SIZE)
+        return _word(builder, *args)
 
     return SIZE_T(SIZE_T, SIZE_T), generate
+
+
+@intrinsic
+def number(typing, x, i):
+    """x[i]."""
+
+    def generate(context, builder, signature, args):
+        return builder.load(_pointer(builder, *args))
+
+    return NUMBER(SIZE_T, SIZE_T), generate
 
 
 @intrinsic
@@ -176,17 +320,40 @@ def put_drawn(typing, out, at, first, second, limit, boost, width):
 
     def generate(context, builder, signature, args):
         first, second, limit = (_everywhere(builder, word, WORDS) for word in args[2:5])
-        boost, zero = _everywhere(builder, args[5]), _constant(0)
+        boost = _everywhere(builder, args[5])
         first = builder.add(first, ir.Constant(WORDS, list(range(LANES))))
         with _steps(builder, SIZE(0), args[6]) as place:
             count = builder.add(first, _everywhere(builder, builder.trunc(place, WORD), WORDS))
-            hashed = _mixed(builder, builder.xor(_mixed(builder, count), second))
-            kept = builder.select(builder.icmp_unsigned(">=", hashed, limit), boost, zero)
+            kept = _kept(builder, count, second, limit, boost)
             builder.store(kept, _pointer(builder, args[0], builder.add(args[1], place), VECTOR), align=4)
         return context.get_dummy_value()
 
     word = types.uint32
     return types.void(SIZE_T, SIZE_T, word, word, word, NUMBER, SIZE_T), generate
+
+
+@intrinsic
+def put_drawn_of(typing, out, at, factor, first, second, limit, boost, width):
+    """out[at…] = boost, or 0 where a hash of factor·out[at…] + first and ``second`` is below the limit; ``out`` holds
+    integers before."""
+
+    def generate(context, builder, signature, args):
+        factor, first, second, limit = (_everywhere(builder, word, WORDS) for word in args[2:6])
+        boost = _everywhere(builder, args[6])
+        with _steps(builder, args[1], args[7]) as place:
+            count = builder.load(_pointer(builder, args[0], place, WORDS), align=4)
+            count = builder.add(builder.mul(count, factor), first)
+            kept = _kept(builder, count, second, limit, boost)
+            builder.store(kept, _pointer(builder, args[0], place, VECTOR), align=4)
+        return context.get_dummy_value()
+
+    word = types.uint32
+    return types.void(SIZE_T, SIZE_T, word, word, word, word, NUMBER, SIZE_T), generate
+
+
+def _kept(builder, count, second, limit, boost):
+    hashed = _mixed(builder, builder.xor(_mixed(builder, count), second))
+    return builder.select(builder.icmp_unsigned(">=", hashed, limit), boost, _constant(0))
 
 
 def _mixed(builder, x):
@@ -213,6 +380,15 @@ def fetch(typing, x, i, width):
     return types.void(SIZE_T, SIZE_T, SIZE_T), generate
 
 
+def _each_vector(builder, start, width, vector):
+    """vector(place) for start, start + LANES, … below start + width; without a loop where there is but one."""
+    with builder.if_else(builder.icmp_signed("==", width, SIZE(LANES))) as (one, several):
+        with one:
+            vector(start)
+        with several, _steps(builder, start, width) as place:
+            vector(place)
+
+
 @contextmanager
 def _steps(builder, start, width, size=LANES):
     """A loop over start, start + size, … below start + width."""
@@ -221,24 +397,29 @@ def _steps(builder, start, width, size=LANES):
         yield place
 
 
+def _word(builder, address, place):
+    """An int32 number as one of 64 bits."""
+    return builder.sext(builder.load(_pointer(builder, address, place, WORD)), SIZE)
+
+
 def _pointer(builder, address, place, kind=REAL):
     """To the number at a place, or to a vector of them; all numbers have four bytes."""
     return builder.inttoptr(builder.add(address, builder.mul(place, SIZE(4))), kind.as_pointer())
 
 
-def _constant(number):
-    return ir.Constant(VECTOR, [float(number)] * LANES)
+def _constant(number, kind=VECTOR):
+    return ir.Constant(kind, [float(number)] * kind.count)
 
 
 def _everywhere(builder, number, kind=VECTOR):
     nothing = ir.Constant(kind, ir.Undefined)
     vector = builder.insert_element(nothing, number, WORD(0))
-    return builder.shuffle_vector(vector, nothing, ir.Constant(WORDS, [0] * LANES))
+    return builder.shuffle_vector(vector, nothing, ir.Constant(ir.VectorType(WORD, kind.count), [0] * kind.count))
 
 
-def _across(builder, vector):
-    """The sum of a vector's numbers, by halves."""
-    size = LANES
+def _across(builder, vector, rule=_sum):
+    """The sum of a vector's numbers, or another rule of two, by halves."""
+    size = vector.type.count
     while size > 1:
         size //= 2
         nothing = ir.Constant(vector.type, ir.Undefined)
@@ -246,7 +427,7 @@ def _across(builder, vector):
             builder.shuffle_vector(vector, nothing, ir.Constant(ir.VectorType(WORD, size), list(places)))
             for places in (range(size), range(size, 2 * size))
         )
-        vector = builder.fadd(low, high, flags=FLAGS)
+        vector = rule(builder, low, high)
     return builder.extract_element(vector, WORD(0))
 
 
@@ -299,9 +480,9 @@ def _logistic(builder, x):
 put = each(lambda b, old, x: x)
 put_minus = each(lambda b, old, x: b.fneg(x))
 put_inverse = each(lambda b, old, x: b.fdiv(_constant(1), x))
-put_larger = each(lambda b, old, x: b.select(b.fcmp_ordered(">", x, old), x, old))
+put_larger = each(_larger)
 put_logistic = each(lambda b, old, x: _logistic(b, x))
-add = each(lambda b, old, x: b.fadd(old, x, flags=FLAGS))
+add = each(_sum)
 put_product = each_pair(lambda b, old, x, y: b.fmul(x, y))
 put_exp = each_pair(lambda b, old, x, y: _exp(b, b.fadd(x, y)))
 put_scaled = each_scaled(lambda b, old, x, scale: b.fmul(scale, x))
@@ -309,6 +490,9 @@ add_scaled = each_scaled(lambda b, old, x, scale: _times_add(b, old, scale, x))
 put_bent = each_bent(lambda b, old, x, y, scale, slope: _bent(b, slope, x, y))
 add_bent = each_bent(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _bent(b, slope, x, y)))
 add_slope = each_bent(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _slope(b, slope, x, y)))
+# For one head, whose numbers are those of edges: ``scale`` is what all of them share.
+put_bent_by = each_bent(lambda b, old, x, y, scale, slope: _bent(b, slope, x, scale))
+put_exp_by = each_scaled(lambda b, old, x, scale: _exp(b, b.fadd(x, scale)))
 # From the gradient of a weight that of its score: x is the weight and y, for a softmax, minus the mean over the edges.
 to_softmax = each_pair(lambda b, old, x, y: b.fmul(b.fadd(old, y), x))
 to_logistic = each(lambda b, old, x: b.fmul(old, b.fmul(x, b.fsub(_constant(1), x))))
@@ -329,10 +513,24 @@ def draw(keep, count, place, at, lanes, drop):
 
 
 @compiled
+def draw_all(first, last, out, drop):
+    """`draw` for the numbers first…last of a tensor, in vectors."""
+    begin, second, limit, boost = drop
+    put_drawn(out, first * LANES, u32(u32(first * LANES) + begin), second, limit, boost, (last - first) * LANES)
+
+
+@compiled
 def ahead(x, node, at, edges, row):
     """Have the row of a node that will soon be needed brought to the cache."""
     if at + SOON < edges:
         fetch(x, integer(node, at + SOON) * row, row)
+
+
+@compiled
+def fetch_rows(x, node, first, last, width):
+    """Have the rows of the nodes node[first…last] brought to the cache meanwhile."""
+    for e in range(first, last):
+        fetch(x, integer(node, e) * width, width)
 
 
 @compiled
@@ -556,6 +754,142 @@ def pairs(first, last, cuts, rows, sizes, kind, slope, query, key, weight, out):
 
 
 @compiled
+def spread(first, last, cuts, sizes, h, x, weight, out, dots):
+    """For head h and the nodes of parts first…last, out[n] = x[n, h] and dots[k, h, n] = x[n, h]·weight[k, h] for both
+    weights."""
+    heads, columns = sizes
+    nodes, w = cuts[-1], h * columns
+    for n in range(cuts[first], cuts[last]):
+        i = n * heads * columns + w
+        put(out, n * columns, x, i, columns)
+        put_dots(dots, h * nodes + n, x, i, weight, w, 1, columns)
+        put_dots(dots, (heads + h) * nodes + n, x, i, weight, w + heads * columns, 1, columns)
+
+
+@compiled
+def forward_head(first, last, cuts, rows, sizes, drop, slope, h, dots, value, context, low):
+    """As `forward`, for one wide head, a softmax, and nodes that are sources and targets: the cache holds the rows of
+    one head where it does not hold those of all. dots (2, heads, N) is what queries and keys come to, value is that of
+    this head, (N, columns), and ``low``, (heads, N), is −log Σ e^score."""
+    start, node, place = rows
+    _, heads, lanes, _, columns = sizes
+    nodes, most = cuts[-1], 0
+    for i in range(cuts[first], cuts[last]):
+        most = max(most, integer(start, i + 1) - integer(start, i))
+    most += -most % LANES
+    memory = np.zeros(2 * most + columns + 1, f32)
+    scores = memory.ctypes.data
+    keep, held, shared = scores + 4 * most, scores + 8 * most, scores + 8 * most + 4 * columns
+    for i in range(cuts[first], cuts[last]):
+        own, at, count = (i * heads + h) * columns, integer(start, i), integer(start, i + 1) - integer(start, i)
+        if count == 0:
+            fill(context, own, ZERO, columns)
+            put_one(low, h * nodes + i, ZERO)
+            continue
+        fetch_rows(value, node, at, at + count, columns)
+        put_chosen(scores, dots, (heads + h) * nodes, 1, node, at, count)
+        put_bent_by(scores, 0, dots, h * nodes + i, slope, scores, 0, scores, 0, 1, count)
+        end(scores, count, -INFINITE)
+        top = largest_of(scores, 0, count)
+        put_one(shared, 0, -top)
+        put_exp_by(scores, 0, shared, 0, scores, 0, 1, count)
+        end(scores, count, ZERO)
+        whole = sum_of(scores, 0, count)
+        put_one(low, h * nodes + i, -top - np.log(whole))
+        if drop[2] > 0:
+            draw_head(keep, count, place, at, lanes, h, drop)
+            put_product(scores, 0, scores, 0, keep, 0, count)
+        fill(held, 0, ZERO, columns)
+        add_rows(held, scores, value, node, at, count, columns)
+        put_one(shared, 0, ONE / whole)
+        put_scaled(context, own, shared, 0, held, 0, 1, columns)
+    memory[0] = ZERO
+
+
+@compiled
+def summarize_head(first, last, cuts, sizes, h, context, grad, dots, low, out):
+    """What `backward_head` reads of each target, together: query, low, −grad·context and nothing, (N, 4)."""
+    heads, columns = sizes
+    nodes = cuts[-1]
+    for i in range(cuts[first], cuts[last]):
+        put_few(out, 4 * i, dots, h * nodes + i, 1)
+        put_few(out, 4 * i + 1, low, h * nodes + i, 1)
+        put_dots(out, 4 * i + 2, grad, i * columns, context, (i * heads + h) * columns, 1, columns)
+        put_one(out, 4 * i + 2, -number(out, 4 * i + 2))
+
+
+@compiled
+def backward_head(
+    first,
+    last,
+    cuts,
+    rows,
+    sizes,
+    drop,
+    slope,
+    h,
+    dots,
+    value,
+    known,
+    grad,
+    grad_key,
+    grad_value,
+    grad_scores,
+):
+    """As `backward`, where `forward_head` went before. grad (N, columns) is this head's; other tensors have all."""
+    start, node, place = rows
+    edges, heads, lanes, _, columns = sizes
+    nodes = cuts[-1]
+    memory = np.zeros(5 * BLOCK + columns, f32)
+    scores = memory.ctypes.data
+    weights, slopes, keep, means = scores + 4 * BLOCK, scores + 8 * BLOCK, scores + 12 * BLOCK, scores + 16 * BLOCK
+    held = scores + 20 * BLOCK
+    for j in range(cuts[first], cuts[last]):
+        own, grad_own = (j * heads + h) * columns, ZERO
+        fill(held, 0, ZERO, columns)
+        for at in range(integer(start, j), integer(start, j + 1), BLOCK):
+            count = min(BLOCK, integer(start, j + 1) - at)
+            fetch_rows(grad, node, at + count, min(at + 2 * count, edges), columns)
+            fetch_rows(known, node, at + count, min(at + 2 * count, edges), 4)
+            put_chosen(scores, known, 0, 4, node, at, count)
+            put_chosen(weights, known, 1, 4, node, at, count)
+            put_chosen(means, known, 2, 4, node, at, count)
+            put_bent_by(scores, 0, dots, (heads + h) * nodes + j, slope, scores, 0, scores, 0, 1, count)
+            put_exp(weights, 0, weights, 0, scores, 0, count)
+            fill(slopes, 0, ZERO, count)
+            add_row_dots(slopes, value, own, grad, node, at, count, columns)
+            if drop[2] > 0:
+                draw_head(keep, count, place, at, lanes, h, drop)
+                put_product(slopes, 0, slopes, 0, keep, 0, count)
+            to_softmax(slopes, 0, weights, 0, means, 0, count)
+            to_bent(slopes, 0, scores, 0, slope, scores, 0, scores, 0, 1, count)
+            if drop[2] > 0:
+                put_product(weights, 0, weights, 0, keep, 0, count)
+            add_rows(held, weights, grad, node, at, count, columns)
+            put_apart(grad_scores, at * heads + h, heads, slopes, count)
+            end(slopes, count, ZERO)
+            grad_own += sum_of(slopes, 0, count)
+        put(grad_value, own, held, 0, columns)
+        put_one(grad_key, j * heads + h, grad_own)
+    memory[0] = ZERO
+
+
+@compiled
+def end(x, count, filled):
+    """Fill up the last vector of the ``count`` numbers of x."""
+    for e in range(count, count + -count % LANES):
+        put_one(x, e, filled)
+
+
+@compiled
+def draw_head(keep, count, place, at, lanes, h, drop):
+    """`draw` for one head: keep[e] of edges place[at…]."""
+    first, second, limit, boost = drop
+    put_few(keep, 0, place, at, count)
+    put_drawn_of(keep, 0, u32(lanes), u32(first + u32(h)), second, limit, boost, count)
+
+
+@compiled
 def head_dot(first, last, cuts, sizes, x, weight, out):
     """out[n, h] = x[n, h]·weight[h] of the nodes of parts first…last."""
     heads, columns = sizes
@@ -573,6 +907,39 @@ def head_dot_backward(first, last, cuts, sizes, x, weight, grad, grad_x, grad_we
         for n in range(cuts[part], cuts[part + 1]):
             put_scaled(grad_x, n * row, grad, n * heads, weight, 0, heads, columns)
             add_scaled(grad_weight, part * row, grad, n * heads, x, n * row, heads, columns)
+
+
+@compiled
+def head_dots(first, last, cuts, sizes, x, weight, out):
+    """out[k, n, h] = x[n, h]·weight[k, h] for both weights."""
+    heads, columns = sizes
+    row, all_heads = heads * columns, cuts[-1] * heads
+    for n in range(cuts[first], cuts[last]):
+        put_dots(out, n * heads, x, n * row, weight, 0, heads, columns)
+        put_dots(out, all_heads + n * heads, x, n * row, weight, row, heads, columns)
+
+
+@compiled
+def add_head_dots_backward(first, last, cuts, sizes, x, weight, grad_first, grad_second, grad_x, grad_weight):
+    """From the gradients of `head_dots`, both (N, heads), what they add to that of x, and of the weights two rows for
+    each part."""
+    heads, columns = sizes
+    row = heads * columns
+    for part in range(first, last):
+        for n in range(cuts[part], cuts[part + 1]):
+            add_scaled(grad_x, n * row, grad_first, n * heads, weight, 0, heads, columns)
+            add_scaled(grad_x, n * row, grad_second, n * heads, weight, row, heads, columns)
+            add_scaled(grad_weight, 2 * part * row, grad_first, n * heads, x, n * row, heads, columns)
+            add_scaled(grad_weight, (2 * part + 1) * row, grad_second, n * heads, x, n * row, heads, columns)
+
+
+@compiled
+def sparse_product(first, last, cuts, start, column, value, x, out, width):
+    """out[n] = Σ value[e]·x[column[e]] over the e from start[n] to start[n + 1], of the rows of parts first…last."""
+    for n in range(cuts[first], cuts[last]):
+        at, count = integer(start, n), integer(start, n + 1) - integer(start, n)
+        fill(out, n * width, ZERO, width)
+        add_rows(out + 4 * n * width, value + 4 * at, x, column, at, count, width)
 
 
 @compiled

@@ -10,12 +10,11 @@ millisecond, of which making views and arrays of its tensors would be a good par
 """
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
-from regard.kernels._pool import compiled
+from regard.kernels._pool import compiled, pointer
 
-f32 = np.float32
+floats, flags, numbers = map(pointer, ("float32", "uint8", "int64"))
+f32, u64 = np.float32, np.uint64
 ZERO, HALF, ONE, TWO = f32(0), f32(0.5), f32(1), f32(2)
 
 # tanh(x) = x·P(x²)/Q(x²) to a relative 1.5e-7 for |x| <= 8, and 1 - tanh(8) = 2e-7. A minimax fit by Lawson's
@@ -236,9 +235,9 @@ def backward_pair(t, e, a, b, sum_a, sum_b, row):
 
 @compiled
 def inside(start, width, keys):
-    """The offsets low..high of a window that fall on existing keys. ``start`` may be any integer."""
+    """The offsets low..high of a window that fall on existing keys, low <= high. ``start`` may be any integer."""
     start = min(max(start, -width), keys)
-    return start, max(0, -start), min(width, keys - start)
+    return start, max(0, -start), max(0, -start, min(width, keys - start))
 
 
 @compiled
@@ -249,11 +248,16 @@ def local_dot(first, last, query, key, starts, out):
         n, t = item // queries, item % queries
         start, low, high = inside(starts[n, t], width, key.shape[1])
         fill(out[n, t], ZERO)
-        for w in range(low, high):
-            total = ZERO
-            for d in range(query.shape[2]):
-                total += query[n, t, d] * key[n, start + w, d]
-            out[n, t, w] = total
+        e, q, wide = out[n, t], floats(query.ctypes.data + 4 * item * query.shape[2]), 4 * key.shape[2]
+        row = key.ctypes.data + (n * key.shape[1] + start) * wide
+        whole = high - (high - low) % 4
+        for w in range(low, whole, 4):
+            a, b, c, d = row + w * wide, row + (w + 1) * wide, row + (w + 2) * wide, row + (w + 3) * wide
+            e[w], e[w + 1], e[w + 2], e[w + 3] = dots(q, floats(a), floats(b), floats(c), floats(d), key.shape[2])
+        for w in range(whole, high):
+            k = floats(row + w * wide)
+            for d in range(key.shape[2]):
+                e[w] += q[d] * k[d]
 
 
 @compiled
@@ -264,10 +268,17 @@ def local_sum(first, last, weights, value, starts, out):
         n, t = item // queries, item % queries
         start, low, high = inside(starts[n, t], width, value.shape[1])
         fill(out[n, t], ZERO)
-        for w in range(low, high):
-            weight = weights[n, t, w]
-            for d in range(out.shape[2]):
-                out[n, t, d] += weight * value[n, start + w, d]
+        x, total, wide = weights[n, t], floats(out.ctypes.data + 4 * item * out.shape[2]), 4 * value.shape[2]
+        row = value.ctypes.data + (n * value.shape[1] + start) * wide
+        whole = high - (high - low) % 4
+        for w in range(low, whole, 4):
+            a, b, c, d = row + w * wide, row + (w + 1) * wide, row + (w + 2) * wide, row + (w + 3) * wide
+            a, b, c, d = floats(a), floats(b), floats(c), floats(d)
+            accumulate(total, value.shape[2], x[w], a, x[w + 1], b, x[w + 2], c, x[w + 3], d)
+        for w in range(whole, high):
+            v = floats(row + w * wide)
+            for d in range(value.shape[2]):
+                total[d] += x[w] * v[d]
 
 
 @compiled
@@ -323,22 +334,6 @@ def local_additive_backward(first, last, query, key, weight, starts, grad, grad_
                     grad_weight[n, part, d] += e * y
 
 
-def _pointer(kind):
-    """Where an address leads: indexed as an array without bounds, of which nobody counts references."""
-
-    @intrinsic
-    def at(context, address):
-        def generate(context, builder, signature, args):
-            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
-
-        return types.CPointer(kind)(address), generate
-
-    return at
-
-
-floats, flags, numbers = map(_pointer, (types.float32, types.uint8, types.int64))
-
-
 @compiled
 def dots(query, a, b, c, d, width):
     """q·k of four keys at once, so that narrow ones fill vectors too."""
@@ -373,17 +368,23 @@ def additive_at(query, key, weight, width):
 
 
 @compiled
-def weigh(power, count, sharpness):
+def weigh(scores, first, count, sharpness):
     """The softmax of ``count`` scores in their place, and the logarithm of the sum of their exponentials."""
-    top, total = NEVER, ZERO
-    for s in range(count):
-        top = power[s] if power[s] > top else top  # NaN is left to the sum
-    for s in range(count):
-        power[s] = exp((power[s] - top) * sharpness)
-        total += power[s]
+    top, a, b, c, total = NEVER, NEVER, NEVER, NEVER, ZERO
+    for s in range(u64(first), u64(first + count - count % 4), u64(4)):  # four at a time do not wait for each other
+        top = scores[s] if scores[s] > top else top  # NaN is left to the sum
+        a = scores[s + u64(1)] if scores[s + u64(1)] > a else a
+        b = scores[s + u64(2)] if scores[s + u64(2)] > b else b
+        c = scores[s + u64(3)] if scores[s + u64(3)] > c else c
+    for s in range(u64(first + count - count % 4), u64(first + count)):
+        top = scores[s] if scores[s] > top else top
+    top = max(top, a, b, c)
+    for s in range(u64(first), u64(first + count)):
+        scores[s] = exp((scores[s] - top) * sharpness)
+        total += scores[s]
     share = ONE / total
-    for s in range(count):
-        power[s] *= share
+    for s in range(u64(first), u64(first + count)):
+        scores[s] *= share
     return top * sharpness + np.log(total)
 
 
@@ -395,8 +396,20 @@ def accumulate(out, depth, w, a, x, b, y, c, z, d):
 
 
 @compiled
+def four(listed, rows, start, s, address, stride):
+    """Four rows: those in a list from s on, or those from start + s on."""
+    if listed:  # to look them up in every case would halve the speed
+        a, b, c, d = rows[s], rows[s + 1], rows[s + 2], rows[s + 3]
+    else:
+        a, b, c, d = start + s, start + s + 1, start + s + 2, start + s + 3
+    stride *= 4
+    w, x, y, z = address + a * stride, address + b * stride, address + c * stride, address + d * stride
+    return floats(w), floats(x), floats(y), floats(z)
+
+
+@compiled
 def single(first, last, kind, sizes, query, key, value, weight, allowed, place, scale, sharpness, scores, logs, out):
-    """One query of each head, which looks at the S keys of its item. An item of work is a batch item n, ``together``
+    """One query of each head, which looks at the S keys of its item. The unit of work is a batch item n, ``together``
     of its heads and a piece of the keys.
 
     Args:
@@ -407,72 +420,76 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
         place: address, and strides of n and key: which row a key is. Without address it is the s-th.
         sharpness: 1/τ.
         scores, logs, out: addresses of (N, H, S), of (N, H, pieces), the logarithm of the sum of a piece's
-            exponentials, and of (N, H, pieces, E), the context of each piece by itself.
+            exponentials, if wanted, and of (N, H, pieces, E), the context of each piece by itself; there is none where
+            E is 0.
     """
     heads, together, length, width, depth = sizes
     scale, sharpness = f32(scale), f32(sharpness)
-    pieces, groups = (length + PIECE - 1) // PIECE, heads // together
-    rows = np.empty(min(length, PIECE) + 3, np.int64)
-    power = np.empty((together, min(length, PIECE) + 3), f32)
+    pieces, groups, wide = (length + PIECE - 1) // PIECE, heads // together, min(length, PIECE) + 3
+    rows = np.empty(wide, np.int64)
+    power = np.empty(together * wide, f32)  # scores and then weights, ``wide`` of each head
     for item in range(first, last):
         piece, group, n = item % pieces, item // pieces % groups, item // pieces // groups
-        start = piece * PIECE
+        start, head = piece * PIECE, group * together
         count = min(length - start, PIECE)
-        where = numbers(place[0] + 8 * (n * place[1] + start * place[2]))
-        may = flags(allowed[0] + n * allowed[1] + group * together * allowed[2] + start * allowed[3])
-        for s in range(count):
-            rows[s] = where[s * place[2]] if place[0] else start + s
-        for s in range(count, count + 3):
-            rows[s] = rows[count - 1]
-        for s in range(0, count, 4):
-            r_0, r_1, r_2, r_3 = rows[s] * key[3], rows[s + 1] * key[3], rows[s + 2] * key[3], rows[s + 3] * key[3]
-            for h in range(together):
-                head = group * together + h
-                q, v = floats(query[0] + 4 * (n * query[1] + head * query[2])), floats(weight[0] + 4 * head * weight[1])
-                base = n * key[1] + head * key[2]
-                k_0, k_1 = floats(key[0] + 4 * (base + r_0)), floats(key[0] + 4 * (base + r_1))
-                k_2, k_3 = floats(key[0] + 4 * (base + r_2)), floats(key[0] + 4 * (base + r_3))
-                if kind == DOT:
-                    x_0, x_1, x_2, x_3 = dots(q, k_0, k_1, k_2, k_3, width)
-                elif kind == SQUARE:
-                    x_0, x_1, x_2, x_3 = squares(q, k_0, k_1, k_2, k_3, width)
-                else:
-                    x_0, x_1 = additive_at(q, k_0, v, width), additive_at(q, k_1, v, width)
-                    x_2, x_3 = additive_at(q, k_2, v, width), additive_at(q, k_3, v, width)
-                power[h, s], power[h, s + 1], power[h, s + 2], power[h, s + 3] = x_0, x_1, x_2, x_3
-        for h in range(together):
-            found = floats(scores + 4 * ((n * heads + group * together + h) * length + start))
+        listed = place[0] != 0 or count % 4 != 0
+        if listed:
+            where = numbers(place[0] + 8 * (n * place[1] + start * place[2]))
             for s in range(count):
-                power[h, s] *= scale
-                found[s] = power[h, s]
+                rows[s] = where[s * place[2]] if place[0] else start + s
+            rows[count : count + 3] = rows[count - 1]  # the scores of which are lost
+        for s in range(0, count, 4):
+            for h in range(together):
+                q = floats(query[0] + 4 * (n * query[1] + (head + h) * query[2]))
+                base = key[0] + 4 * (n * key[1] + (head + h) * key[2])
+                a, b, c, d = four(listed, rows, start, s, base, key[3])
+                if kind == DOT:
+                    w, x, y, z = dots(q, a, b, c, d, width)
+                elif kind == SQUARE:
+                    w, x, y, z = squares(q, a, b, c, d, width)
+                else:
+                    v = floats(weight[0] + 4 * (head + h) * weight[1])
+                    w, x = additive_at(q, a, v, width), additive_at(q, b, v, width)
+                    y, z = additive_at(q, c, v, width), additive_at(q, d, v, width)
+                i = u64(h * wide + s)
+                power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)] = w, x, y, z
+        for h in range(together):
+            found = floats(scores + 4 * ((n * heads + head + h) * length + start))
+            for s in range(count):
+                power[u64(h * wide + s)] *= scale
+                found[s] = power[u64(h * wide + s)]
+        if depth == 0:
+            continue
         kept = count
         if allowed[0]:  # from here on, what may be attended is all there is
-            kept = 0
+            may, kept = flags(allowed[0] + n * allowed[1] + head * allowed[2] + start * allowed[3]), 0
             for s in range(count):
                 if may[s * allowed[3]]:
-                    rows[kept] = rows[s]
+                    rows[kept] = rows[s] if listed else start + s
                     for h in range(together):
-                        power[h, kept] = power[h, s]
+                        power[h * wide + kept] = power[h * wide + s]
                     kept += 1
-        first_head = (n * heads + group * together) * pieces + piece
+            listed = True
         for h in range(together):
-            index = first_head + h * pieces
-            floats(logs)[index] = weigh(power[h], kept, sharpness) if kept else NEVER
+            index = (n * heads + head + h) * pieces + piece
+            total = weigh(power, h * wide, kept, sharpness) if kept else NEVER
+            if logs:
+                floats(logs)[index] = total
             context = floats(out + 4 * index * depth)
             for e in range(depth):
                 context[e] = ZERO
         whole = kept - kept % 4
         for s in range(0, whole, 4):
-            r_0, r_1, r_2, r_3 = rows[s] * value[3], rows[s + 1] * value[3], rows[s + 2] * value[3], rows[s + 3] * value[3]
             for h in range(together):
-                base = n * value[1] + (group * together + h) * value[2]
-                a, b = floats(value[0] + 4 * (base + r_0)), floats(value[0] + 4 * (base + r_1))
-                c, d = floats(value[0] + 4 * (base + r_2)), floats(value[0] + 4 * (base + r_3))
-                w, x, y, z = power[h, s], power[h, s + 1], power[h, s + 2], power[h, s + 3]
-                accumulate(floats(out + 4 * (first_head + h * pieces) * depth), depth, w, a, x, b, y, c, z, d)
+                context = floats(out + 4 * ((n * heads + head + h) * pieces + piece) * depth)
+                base, i = value[0] + 4 * (n * value[1] + (head + h) * value[2]), u64(h * wide + s)
+                a, b, c, d = four(listed, rows, start, s, base, value[3])
+                w, x, y, z = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
+                accumulate(context, depth, w, a, x, b, y, c, z, d)
         for s in range(whole, kept):
+            row = (rows[s] if listed else start + s) * value[3]
             for h in range(together):
-                row = floats(value[0] + 4 * (n * value[1] + (group * together + h) * value[2] + rows[s] * value[3]))
-                context, w = floats(out + 4 * (first_head + h * pieces) * depth), power[h, s]
+                context = floats(out + 4 * ((n * heads + head + h) * pieces + piece) * depth)
+                a, w = floats(value[0] + 4 * (n * value[1] + (head + h) * value[2] + row)), power[h * wide + s]
                 for e in range(depth):
-                    context[e] += w * row[e]
+                    context[e] += w * a[e]

@@ -53,6 +53,21 @@ def compiled(function: Callable[..., Any] | None = None, *, reassociate: bool = 
         return numba.njit(**options)(function)
 
 
+def pointer(kind: str) -> Any:
+    """For loops: where an address leads, indexed as an array without bounds, of which nobody counts references."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def at(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(getattr(types, kind))(address), generate
+
+    return at
+
+
 def run(kernel: Any, items: int, cost: float, *args: Any) -> None:
     """Call ``kernel(first, last, *args)`` on ranges that cover 0..items, over ``torch.get_num_threads()`` threads.
 

@@ -7,15 +7,20 @@ It gives NaN for a row without an allowed key, hence the detour.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from regard.kernels.forms import DotForm
 from regard.masks import may_look
+from regard.parts import Normalizer
 
 _FEW = 48
 """Keys up to which plain matrix products and their gradients are faster."""
+_BLOCK, _PARTS, _LONG, _NARROW = 32, 8, 2**14, 64
+"""SDPA gives a thread to each so many queries. With fewer such blocks than parts, so many keys are cut into parts."""
 
 
 def fits(form: DotForm, value: Tensor, allowed: Tensor | None, forced: bool = False) -> bool:
@@ -35,6 +40,8 @@ def fits(form: DotForm, value: Tensor, allowed: Tensor | None, forced: bool = Fa
 def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bool, temperature: float) -> Tensor:
     """softmax(scale · q·k + bias) @ value: (…, T, D), (…, S, D), (…, S, E) → (…, T, E)."""
     leading = form.query.shape[:-2]
+    if allowed is None and form.bias is None and not causal and _is_long(form, value):
+        return _in_parts(form.query, form.key, value, form.scale / temperature)
     mask, dead = None, None
     if allowed is not None and not causal:
         # A dead row looks everywhere and is zeroed afterwards, so that nothing is ever NaN.
@@ -56,6 +63,58 @@ def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bo
     )
     context = context.reshape(*leading, *context.shape[-2:])
     return context if dead is None else context.masked_fill(dead, 0.0)
+
+
+def is_long_and_narrow(form: DotForm, value: Tensor) -> bool:
+    """A single query for so many narrow keys is best left to matrix products, if those get their threads."""
+    keys, width = form.key.shape[-2:]
+    return keys >= _LONG and max(width, value.shape[-1]) < _NARROW and math.prod(form.query.shape[:-2]) < _PARTS
+
+
+def single_in_parts(
+    form: DotForm, value: Tensor, allowed: Tensor | None, normalizer: Normalizer
+) -> tuple[Tensor, Tensor]:
+    """Context (…, 1, E) and scores (…, 1, S) of a single query. A product of a row and a matrix has one thread; here
+    each part of the keys is a batch item."""
+    whole = form.key.shape[-2] - form.key.shape[-2] % _PARTS
+    query = form.query if form.scale == 1.0 else form.query * form.scale
+
+    def cut(rows: Tensor) -> Tensor:
+        return rows[..., :whole, :].unflatten(-2, (_PARTS, -1))  # (…, P, S/P, D)
+
+    scores = (query.unsqueeze(-3) @ cut(form.key).mT).transpose(-3, -2).flatten(-2)
+    rest = whole < form.key.shape[-2]
+    if rest:
+        scores = torch.cat([scores, query @ form.key[..., whole:, :].mT], dim=-1)
+    weights = normalizer(scores, allowed)
+    context = (cut(weights.mT).mT @ cut(value)).sum(dim=-3)
+    return context + weights[..., whole:] @ value[..., whole:, :] if rest else context, scores
+
+
+def _is_long(form: DotForm, value: Tensor) -> bool:
+    """Are the queries too few for SDPA's threads, and the keys many?"""
+    blocks = math.prod(form.query.shape[:-2]) * -(-form.query.shape[-2] // _BLOCK)
+    if blocks >= _PARTS or form.key.shape[-2] < _LONG or form.key.shape[-1] != value.shape[-1]:
+        return False
+    learning = torch.is_grad_enabled() and any(t.requires_grad for t in (form.query, form.key, value))
+    return value.device.type == "cpu" and not learning and not torch.compiler.is_compiling()
+
+
+def _in_parts(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+    """Attention to each part of the keys, as if it were a head, joined by the shares of their exponentials."""
+    leading, whole = query.shape[:-2], key.shape[-2] - key.shape[-2] % _PARTS
+    query, key, value = (t.reshape(-1, 1, *t.shape[-2:]) for t in (query, key, value))
+
+    def look(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        asked = query.expand(-1, key.shape[1], -1, -1)
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(asked, key, value, scale=scale)
+
+    found = [look(*(t[:, 0, :whole].unflatten(1, (_PARTS, -1)) for t in (key, value)))]
+    if whole < key.shape[2]:
+        found.append(look(key[:, :, whole:], value[:, :, whole:]))
+    contexts, logs = (torch.cat(each, dim=1) for each in zip(*found, strict=True))  # (N, parts, T, E), (N, parts, T)
+    context = (contexts * torch.softmax(logs, dim=1).unsqueeze(-1)).sum(dim=1)
+    return context.reshape(*leading, *context.shape[-2:])
 
 
 def _four(tensor: Tensor, leading: tuple[int, ...] | None = None) -> Tensor:

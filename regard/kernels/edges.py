@@ -5,10 +5,16 @@ Fused for float32 on the CPU, for three kinds of scores: LeakyReLU(q + k) of one
 and the sum of the exponentials. Backward goes by source, computes the weights again, and leaves the gradients of the
 scores, (E, H); a second pass by target adds these up for the queries. So no thread ever adds to what belongs to
 another. Dropout draws its bits from a hash of seed, edge and head, so that backward can draw them again.
+
+In GAT the nodes look at each other, and query, key and value are one tensor. That is an operator of its own, which adds
+up all three gradients where it has the rows at hand anyway, and takes the wide heads of a large graph one by one: a
+head's rows are copied together, and the cache, which does not hold the rows of all heads, holds those while the edges
+are gone through.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,21 +22,25 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu, pad
 
+from regard._heap import large
 from regard.kernels import _pool
 from regard.kernels._once import differentiable_once, no_vmap
-from regard.kernels.forms import DotForm, LeakyForm, SplitForm
+from regard.kernels.forms import DotForm, LeakyForm, SplitForm, TiedForm
 from regard.parts import Normalizer
 
 if TYPE_CHECKING:
     from regard.edges import Edges
 
-EdgeForm = DotForm | LeakyForm | SplitForm
+EdgeForm = DotForm | LeakyForm | SplitForm | TiedForm
 Sizes = tuple[int, int, int, int, int]
 """Edges, heads, heads filled up to LANES, width of query and key, width of values."""
 SPLIT, LEAKY, DOT = range(3)  # as in _edge_loops
 LANES = 8
+# Columns of a head, and numbers of all nodes' rows, from which it pays to go through the edges for each head by itself.
+WIDE, MANY = 64, 2**22
 PARTS = 128  # of the nodes, each with about as many edges: enough for any number of threads
-MULTIPLY, EDGE = 0.1, 10.0  # nanoseconds of one thread: a multiplication and addition; what else an edge takes
+# Nanoseconds of one thread: a multiplication and addition, what else an edge takes, a number drawn for dropout.
+MULTIPLY, EDGE, DRAW = 0.1, 10.0, 0.5
 
 
 def attend(
@@ -43,12 +53,15 @@ def attend(
 ) -> Tensor:
     """Softmax or sigmoid of the form's scores times value (N_s, H, F), summed at each target → (N_t, H, F)."""
     temperature = getattr(normalizer, "temperature", None)
-    kind, query, key, weight, slope = _operands(form, 1.0 if temperature is None else 1 / temperature)
     seed = torch.zeros(2, dtype=torch.int64)
     if dropout:
         seed = torch.randint(2**32, (2,), generator=generator)
-    value, columns = _filled(value), value.shape[-1]
     rows = edges.joined("incoming"), edges.joined("outgoing")
+    if isinstance(form, TiedForm) and temperature is not None:
+        weight = form.weight if temperature == 1.0 else form.weight / temperature
+        return edge_attend_tied(form.rows, weight, *rows, seed, form.slope, dropout)[0]
+    value, columns = _filled(value), value.shape[-1]
+    kind, query, key, weight, slope = _operands(form, 1.0 if temperature is None else 1 / temperature)
     context, _, _ = edge_attend(query, key, weight, value, *rows, seed, kind, slope, temperature is None, dropout)
     return context[..., :columns]
 
@@ -66,6 +79,9 @@ def scores(form: EdgeForm, edges: Edges) -> Tensor:
 
 def _operands(form: EdgeForm, scale: float) -> tuple[int, Tensor, Tensor, Tensor, float]:
     """kind, query, key, weight and slope for the operators, of ``scale`` times the form's scores."""
+    if isinstance(form, TiedForm):
+        query, key = (head_dot(_filled(form.rows), weight).T.unsqueeze(-1) for weight in _filled(form.weight))
+        form = SplitForm(query, key, form.slope)
     none = form.query.new_empty(0)
     query, key = form.query.transpose(0, 1), form.key.transpose(0, 1)  # (N, H, D)
     if isinstance(form, SplitForm):
@@ -116,17 +132,29 @@ def edge_attend(
     (N_t, H, F), and for backward minus the largest score and 1 / Σ exp, (N_t, lanes). D and F are multiples of LANES;
     edges come as :meth:`regard.Edges.joined` gives them.
     """
+    check(query, key, weight, value, incoming, outgoing, kind)
+    return _attend(query, key, weight, value, incoming, seed, kind, slope, sigmoid, dropout)
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    weight: Tensor,
+    value: Tensor,
+    incoming: Tensor,
+    seed: Tensor,
+    kind: int,
+    slope: float,
+    sigmoid: bool,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     from regard.kernels import _edge_loops
 
-    check(query, key, weight, value, incoming, outgoing, kind)
-    context, low, part = _empty_attended(
-        query, key, weight, value, incoming, outgoing, seed, kind, slope, sigmoid, dropout
-    )
-    sizes = _sizes(query, value, incoming, kind)
+    context, low, part = _empty_attended(query, key, weight, value, incoming, incoming, seed, kind, slope, sigmoid)
     _run(
         _edge_loops.forward,
         incoming,
-        sizes,
+        _sizes(query, value, incoming, kind),
         (kind, sigmoid, _drop(seed, dropout), np.float32(slope)),
         *_nodes(kind, query, key),
         weight,
@@ -157,6 +185,27 @@ def edge_attend_backward(
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """grad (N_t, H, F) → the gradients of query, key, weight and value."""
+    tensors = (grad, query, key, weight, value, context, low, part, incoming, outgoing, seed)
+    return _attend_backward(*tensors, kind, slope, sigmoid, dropout)
+
+
+def _attend_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    weight: Tensor,
+    value: Tensor,
+    context: Tensor,
+    low: Tensor,
+    part: Tensor,
+    incoming: Tensor,
+    outgoing: Tensor,
+    seed: Tensor,
+    kind: int,
+    slope: float,
+    sigmoid: bool,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from regard.kernels import _edge_loops
 
     sizes = _sizes(query, value, incoming, kind)
@@ -184,6 +233,73 @@ def edge_attend_backward(
     )
     grad_weight = _pull(incoming, sizes, kind, slope, q, k, weight, grad_scores, grads[0])
     return grads[0], grads[1], grad_weight, grads[2]
+
+
+@torch.library.custom_op("regard::edge_attend_tied", mutates_args=(), device_types="cpu")
+def edge_attend_tied(
+    rows: Tensor, weight: Tensor, incoming: Tensor, outgoing: Tensor, seed: Tensor, slope: float, dropout: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A softmax of SPLIT scores of nodes that look at each other: rows (N, H, F) are the values, and times weight,
+    (2, H, F), the queries and keys. → context (N, H, F), and for backward queries and keys, (2, N, H), and as
+    :func:`edge_attend`; if heads are taken one by one, those are (2, H, N), −log Σ exp, (H, N), and (0,)."""
+    from regard.kernels import _edge_loops
+
+    check_tied(rows, weight, incoming, outgoing)
+    value, weight, columns = _filled(rows).contiguous(), _filled(weight), rows.shape[2]
+    context, dots, low, part = _empty_tied(value, weight)
+    if not _by_head(value.shape):
+        _run_even(_edge_loops.head_dots, value, weight, dots)
+        context, low, part = _attend(dots[0], dots[1], weight[:0], value, incoming, seed, SPLIT, slope, False, dropout)
+    else:
+        sizes, options = _sizes(value, value, incoming, SPLIT), (_drop(seed, dropout), np.float32(slope))
+        own = large(value.new_empty(value.shape[0], value.shape[2]))  # the rows of one head
+        large(context)
+        for head in range(value.shape[1]):
+            _run_even(_edge_loops.spread, value, weight, own, dots, options=(head,))
+            _run(_edge_loops.forward_head, incoming, sizes, (*options, head), dots, own, context, low)
+    return context[..., :columns].contiguous(), dots, low, part
+
+
+@torch.library.custom_op("regard::edge_attend_tied_backward", mutates_args=(), device_types="cpu")
+def edge_attend_tied_backward(
+    grad: Tensor,
+    rows: Tensor,
+    weight: Tensor,
+    context: Tensor,
+    dots: Tensor,
+    low: Tensor,
+    part: Tensor,
+    incoming: Tensor,
+    outgoing: Tensor,
+    seed: Tensor,
+    slope: float,
+    dropout: float,
+) -> tuple[Tensor, Tensor]:
+    """grad (N, H, F) → the gradients of rows and weight."""
+    from regard.kernels import _edge_loops
+
+    grad, value, weight, context = (_filled(tensor) for tensor in (grad, rows, weight, context))
+    value, columns = value.contiguous(), rows.shape[2]
+    nodes, heads, width = value.shape
+    if not _by_head(value.shape):
+        state = (value, context, low, part, incoming, outgoing, seed)
+        query, key, _, grad_rows = _attend_backward(
+            grad, dots[0], dots[1], weight[:0], *state, SPLIT, slope, False, dropout
+        )
+    else:
+        sizes, options = _sizes(value, value, incoming, SPLIT), (_drop(seed, dropout), np.float32(slope))
+        own, known = large(grad.new_empty(nodes, width)), low.new_empty(nodes, 4)
+        grad_rows, grad_scores = large(torch.empty_like(value)), low.new_empty(sizes[0] * heads + LANES)
+        query, key = low.new_empty(2, nodes, heads)
+        for head in range(heads):
+            own.copy_(grad[:, head])
+            _run_even(_edge_loops.summarize_head, context, own, dots, low, known, options=(head,))
+            tensors = (dots, value, known, own, key, grad_rows, grad_scores)
+            _run(_edge_loops.backward_head, outgoing, sizes, (*options, head), *tensors)
+        _pull(incoming, sizes, SPLIT, slope, query, query, weight, grad_scores, query)
+    each = weight.new_zeros(PARTS, *weight.shape)
+    _run_even(_edge_loops.add_head_dots_backward, value, weight, query, key, grad_rows, each)
+    return grad_rows[..., :columns].contiguous(), _sum_parts(each)[..., :columns].contiguous()
 
 
 @torch.library.custom_op("regard::edge_scores", mutates_args=(), device_types="cpu")
@@ -247,6 +363,44 @@ def head_dot_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, 
     return grad_x, _sum_parts(each)
 
 
+@torch.library.custom_op("regard::sparse_product", mutates_args=(), device_types="cpu")
+def sparse_product(start: Tensor, column: Tensor, value: Tensor, matrix: Tensor) -> Tensor:
+    """A sparse tensor in CSR, (N + 1,), (E,) and (E,), times (K, M), M a multiple of LANES → (N, M)."""
+    from regard.kernels import _edge_loops
+
+    if matrix.ndim != 2 or matrix.shape[1] % LANES or not value.dtype == matrix.dtype == torch.float32:
+        raise ValueError(f"expected a float32 matrix, {LANES} or a multiple wide, got {tuple(matrix.shape)}")
+    out = _empty_product(start, column, value, matrix)
+    held = [t.contiguous() for t in (start.to(torch.int32), column.to(torch.int32), value, matrix, out)]
+    cuts = np.empty(PARTS + 1, np.int64)
+    _edge_loops.cut(held[0].numpy(), cuts)
+    cost = column.shape[0] * (EDGE + matrix.shape[1] * MULTIPLY)
+    addresses = (tensor.data_ptr() for tensor in held)
+    _pool.run(_edge_loops.sparse_product, PARTS, cost, cuts, *addresses, matrix.shape[1])
+    return out
+
+
+@sparse_product.register_fake
+def _empty_product(start: Tensor, column: Tensor, value: Tensor, matrix: Tensor) -> Tensor:
+    return matrix.new_empty(start.shape[0] - 1, matrix.shape[1])
+
+
+@torch.library.custom_op("regard::drawn", mutates_args=(), device_types="cpu")
+def drawn(seed: Tensor, size: list[int], share: float) -> Tensor:
+    """What dropout multiplies a tensor of this size by: 0 for a share of its numbers, 1 / (1 − share) for the rest."""
+    from regard.kernels import _edge_loops
+
+    vectors = -(-math.prod(size) // LANES)
+    out = torch.empty(vectors * LANES, dtype=torch.float32)
+    _pool.run(_edge_loops.draw_all, vectors, vectors * LANES * DRAW, out.data_ptr(), _drop(seed, share))
+    return out[: math.prod(size)].view(size)
+
+
+@drawn.register_fake
+def _empty_drawn(seed: Tensor, size: list[int], share: float) -> Tensor:
+    return torch.empty(size, dtype=torch.float32)
+
+
 def short(*counts: int) -> bool:
     """Can so many be numbered in int32, which the kernels read?"""
     return max(counts) < 2**31 - 1
@@ -286,7 +440,7 @@ def _empty_attended(
     kind: int,
     slope: float,
     sigmoid: bool,
-    dropout: float,
+    *_: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     targets, lanes = query.shape[0], query.shape[1] + -query.shape[1] % LANES
     context = value.new_empty(targets, *value.shape[1:])
@@ -304,6 +458,21 @@ def _empty_gradients(
         torch.empty_like(weight),
         value.new_empty(value.shape),
     )
+
+
+@edge_attend_tied.register_fake
+def _empty_tied(rows: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    nodes, heads = rows.shape[:2]
+    context = rows.new_empty(rows.shape)
+    if not _by_head(rows.shape):
+        state = (nodes, heads + -heads % LANES)
+        return context, rows.new_empty(2, nodes, heads), rows.new_empty(state), rows.new_empty(state)
+    return context, rows.new_empty(2, heads, nodes), rows.new_empty(heads, nodes), rows.new_empty(0)
+
+
+@edge_attend_tied_backward.register_fake
+def _empty_tied_gradients(grad: Tensor, rows: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return rows.new_empty(rows.shape), weight.new_empty(weight.shape)
 
 
 @edge_scores.register_fake
@@ -358,6 +527,22 @@ def check(
         raise ValueError(f"the edge kernels number edges in int32, not {incoming.dtype}, {outgoing.dtype}")
 
 
+def check_tied(rows: Tensor, weight: Tensor, incoming: Tensor, outgoing: Tensor) -> None:
+    """:func:`check` for nodes that are sources and targets."""
+    if rows.ndim != 3 or weight.shape != (2, *rows.shape[1:]):
+        shapes = f"{tuple(rows.shape)}, {tuple(weight.shape)}"
+        raise ValueError(f"shapes that do not belong together: {shapes}; see the operator's docstring")
+    value = _filled(rows)
+    check(value, value, _filled(weight[0]), value, incoming, outgoing, LEAKY)
+
+
+def _by_head(shape: torch.Size) -> bool:
+    """Are the heads of rows of this shape, (N, H, F), taken one by one?"""
+    nodes, heads, columns = shape
+    columns += -columns % LANES
+    return columns >= WIDE and (heads == 1 or nodes * heads * columns >= MANY)
+
+
 def _sizes(query: Tensor, value: Tensor, incoming: Tensor, kind: int) -> Sizes:
     heads = query.shape[1]
     width = 1 if kind == SPLIT else query.shape[2]
@@ -410,13 +595,13 @@ def _pull(
     return _sum_parts(each) if kind == LEAKY else torch.empty_like(weight)
 
 
-def _run_even(kernel: Any, *tensors: Tensor) -> None:
+def _run_even(kernel: Any, *tensors: Tensor, options: tuple[Any, ...] = ()) -> None:
     """Run a kernel over parts of equally many nodes of the first of the tensors, (N, H, D)."""
     nodes, heads, width = tensors[0].shape
     held = [tensor.contiguous() for tensor in tensors]
     addresses = [tensor.data_ptr() for tensor in held]
     cuts = np.arange(PARTS + 1) * nodes // PARTS
-    _pool.run(kernel, PARTS, 2 * nodes * heads * width * MULTIPLY, cuts, (heads, width), *addresses)
+    _pool.run(kernel, PARTS, 2 * nodes * heads * width * MULTIPLY, cuts, (heads, width), *options, *addresses)
 
 
 def _sum_parts(each: Tensor) -> Tensor:
@@ -431,6 +616,15 @@ def _save(ctx, inputs, output):
 
 def _backward(ctx, grad, *_):
     return *edge_attend_backward(grad, *ctx.saved_tensors, *ctx.options), *(None,) * 7
+
+
+def _save_tied(ctx, inputs, output):
+    rows, weight, incoming, outgoing, seed, *ctx.options = inputs
+    ctx.save_for_backward(rows, weight, *output, incoming, outgoing, seed)
+
+
+def _backward_tied(ctx, grad, *_):
+    return *edge_attend_tied_backward(grad, *ctx.saved_tensors, *ctx.options), *(None,) * 5
 
 
 def _save_scores(ctx, inputs, output):
@@ -453,8 +647,9 @@ def _backward_dot(ctx, grad):
 
 head_dot.register_autograd(_backward_dot, setup_context=_save_dot)
 edge_attend.register_autograd(_backward, setup_context=_save)
+edge_attend_tied.register_autograd(_backward_tied, setup_context=_save_tied)
 edge_scores.register_autograd(_backward_scores, setup_context=_save_scores)
-for _op in (edge_attend, edge_scores, head_dot):
+for _op in (edge_attend, edge_attend_tied, edge_scores, head_dot):
     _op.register_vmap(no_vmap)
-for _op in (edge_attend_backward, edge_scores_backward, head_dot_backward):
+for _op in (edge_attend_backward, edge_attend_tied_backward, edge_scores_backward, head_dot_backward):
     differentiable_once(_op)

@@ -1,7 +1,7 @@
 """The shapes that the scores with fast twins boil down to. A score says which it is; a kernel asks only for that.
 
-Dense kernels know :class:`DotForm` and :class:`AdditiveForm`, those for edges :class:`DotForm`, :class:`SplitForm` and
-:class:`LeakyForm`.
+Dense kernels know :class:`DotForm` and :class:`AdditiveForm`, that of a single query :class:`SquareForm` too, those for
+edges :class:`DotForm`, :class:`SplitForm` and :class:`LeakyForm`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,40 @@ from torch.nn.functional import leaky_relu
 
 @dataclass(frozen=True, eq=False)
 class DotForm:
-    """scale · q·k + bias: query (…, T, D), key (…, S, D), bias (…, 1, S), and ``shift`` (…, T, 1), which is
-    constant along a row and so needed only by normalizers that are not shift-invariant."""
+    """scale · q·k + bias + norm · ‖q‖²: query (…, T, D), key (…, S, D), bias (…, 1, S). The last is constant along a
+    row, and so computed only for normalizers that are not shift-invariant, and for those who read scores."""
 
     query: Tensor
     key: Tensor
     scale: float = 1.0
     bias: Tensor | None = None
-    shift: Tensor | None = None
+    norm: float | Tensor | None = None
+
+    @property
+    def shift(self) -> Tensor | None:
+        """(…, T, 1), what is constant along a row."""
+        return None if self.norm is None else self.query.square().sum(-1, keepdim=True) * self.norm
 
     def scores(self) -> Tensor:
         scores = (self.query if self.scale == 1.0 else self.query * self.scale) @ self.key.mT
-        if self.bias is not None:
-            scores = scores + self.bias
-        return scores if self.shift is None else scores + self.shift
+        for constant in (self.bias, self.shift):
+            if constant is not None:
+                scores.add_(constant)  # in place: a tensor more of this size costs more than the sum
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class SquareForm:
+    """scale · ‖q − k‖²: query (…, T, D), key (…, S, D). The scale may be learned."""
+
+    query: Tensor
+    key: Tensor
+    scale: float | Tensor
+
+    def scores(self) -> Tensor:
+        apart = self.query.unsqueeze(-2) - self.key.unsqueeze(-3)  # (…, T, S, D)
+        squared = apart.square() if apart.requires_grad else apart.square_()
+        return squared.sum(-1) * self.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,3 +88,13 @@ class SplitForm:
 
     def scores(self) -> Tensor:
         return leaky_relu(self.query + self.key.mT, self.slope)
+
+
+@dataclass(frozen=True, eq=False)
+class TiedForm:
+    """A :class:`SplitForm` of nodes that look at each other: query and key of a node are its row times one vector each,
+    and the row is also the value. rows (N, H, D), weight (2, H, D), the vectors for queries and for keys."""
+
+    rows: Tensor
+    weight: Tensor
+    slope: float = 0.2

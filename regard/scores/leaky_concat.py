@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from regard.kernels import head_dot
-from regard.kernels.forms import SplitForm
+from regard.kernels.forms import SplitForm, TiedForm
 from regard.parts import Score
 
 
@@ -41,6 +41,9 @@ class LeakyConcat(Score):
 
     def form(self, query: Tensor, key: Tensor) -> SplitForm:
         return SplitForm(head_dot(query, self.query), key, self.slope)
+
+    def tied(self, rows: Tensor) -> TiedForm | None:
+        return None if self.heads is None else TiedForm(rows, torch.stack([self.query, self.key]), self.slope)
 
 
 def check_slope(slope: float) -> None:

@@ -156,7 +156,7 @@ class RAM(nn.Module):
         ``reinforce``."""
         config, label = self.config, batch["label"]
         runs = config.rollouts if self.training else max(config.test_rollouts, 1)
-        run = self.look(batch["image"].repeat_interleave(runs, 0))
+        run = self.look(_repeated(batch["image"], runs))
         log_prob = self._log_prob(run.hidden[-1]).unflatten(0, (-1, runs))  # (B, runs, classes)
         right = log_prob.argmax(-1) == label[:, None]
         if self.training:
@@ -216,7 +216,7 @@ class RAM(nn.Module):
     def predict(self, batch: Batch) -> Tensor:
         """(B, classes): the probability of each class."""
         runs = max(self.config.test_rollouts, 1)
-        run = self.look(batch["image"].repeat_interleave(runs, 0))
+        run = self.look(_repeated(batch["image"], runs))
         return self._log_prob(run.hidden[-1]).exp().unflatten(0, (-1, runs)).mean(1)
 
     def seen(self, batch: Batch) -> dict[str, Tensor]:
@@ -248,3 +248,8 @@ class RAM(nn.Module):
         wanted = (config.channels, config.height, config.width)
         if tuple(image.shape[1:]) != wanted:
             raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {str(wanted)[1:]}")
+
+
+def _repeated(image: Tensor, times: int) -> Tensor:
+    """Each image so many times. A single time is no copy: that would be the only work that grows with the image."""
+    return image if times == 1 else image.repeat_interleave(times, 0)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from contracts.test_equations import test_kernel as equations
 from contracts.test_gradients import test_kernels_have_the_gradients_of_the_plain_path as slopes
-from regard.kernels import additive, chunked, dot, local
+from regard.kernels import additive, chunked, dot, local, single
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +64,14 @@ def temperature_ignored(right: Callable) -> Callable:
     return lambda form, value, allowed, causal, temperature: right(form, value, allowed, causal, 1.0)
 
 
+def mask_ignored_at_a_step(right: Callable) -> Callable:
+    return lambda form, value, allowed, temperature, place=None: right(form, value, None, temperature, place)
+
+
+def temperature_ignored_at_a_step(right: Callable) -> Callable:
+    return lambda form, value, allowed, temperature, place=None: right(form, value, allowed, 1.0, place)
+
+
 def one_row_late(right: Callable) -> Callable:
     return lambda query, key, first, width: right(query, key, first + 1, width)
 
@@ -82,6 +90,8 @@ FAULTS = [
     (equations, "fused", additive, "additive_scores", one_column_off),
     (equations, "fused", dot, "softmax_sum", mask_ignored),
     (equations, "fused", dot, "softmax_sum", temperature_ignored),
+    (equations, "fused", single, "look", mask_ignored_at_a_step),
+    (equations, "fused", single, "look", temperature_ignored_at_a_step),
     (equations, "fused", local, "local_dot", one_row_late),
     (equations, "fused", local, "local_sum", sum_one_row_early),
     (equations, "chunked", chunked, "additive_scores_chunked", wrong_sign),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import leaky_relu
 
 import regard
 from regard import Edges
@@ -99,6 +100,94 @@ def test_any_graph(name):
         close(found, run(attention.double(), [x.double() for x in inputs], graph, "plain"), 1e-4)
 
     check()
+
+
+TIED = {"8 x 8": (8, 8), "1 x 7": (1, 7), "2 x 28": (2, 28), "4 x 64": (4, 64), "3 x 121": (3, 121), "1 x 60": (1, 60)}
+"""Nodes that look at each other, whose query, key and value are one tensor: narrow heads, and wide ones."""
+
+
+@pytest.fixture(params=["together", "one by one"])
+def heads_taken(request, monkeypatch):
+    """Wide heads are taken one by one in large graphs, or in all."""
+    if request.param == "one by one":
+        monkeypatch.setattr(kernels, "MANY", 0)
+
+
+@pytest.mark.usefixtures("heads_taken")
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@pytest.mark.parametrize("shape", TIED)
+def test_tied_equals_plain(shape, normalizer):
+    heads, width = TIED[shape]
+    torch.manual_seed(0)
+    attention = regard.EdgeAttention(LeakyConcat(width, width, heads=heads, slope=0.1), NORMALIZERS[normalizer]())
+    graph, (rows,) = hub(40, 500), draw((40, heads, width))
+    turned = rows.mT.contiguous().mT
+    found, other = (run_tied(attention, x, graph, "fused") for x in (rows, turned))
+    expected = run_tied(attention.double(), rows.double(), graph, "plain")
+    close(found, expected)
+    close(other, expected)
+
+
+def run_tied(attention, rows, graph, kernel):
+    """Context, weights, and the gradients through each of both."""
+    rows = rows.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    wanted = [rows, *attention.parameters()]
+    with regard.kernels.use(kernel):
+        out = attention(rows, rows, rows, graph)
+        by_context = torch.autograd.grad((out.context * slopes(out.context)).sum(), wanted, retain_graph=True)
+        by_weights = torch.autograd.grad((out.weights * slopes(out.weights)).sum(), wanted)
+    return [out.context.detach(), out.weights.detach(), *by_context, *by_weights]
+
+
+@pytest.mark.usefixtures("heads_taken")
+@pytest.mark.parametrize("shape", TIED)
+def test_tied_drops_what_three_tensors_drop(shape):
+    heads, width = TIED[shape]
+    torch.manual_seed(0)
+    attention = regard.EdgeAttention(LeakyConcat(width, width, heads=heads), dropout=0.4)
+    graph, (rows,) = hub(40, 500), draw((40, heads, width))
+    rows.requires_grad_()
+    results = []
+    with regard.kernels.use("fused"):
+        for inputs in ((rows, rows, rows), (rows, rows.clone(), rows.clone())):
+            context = attention(*inputs, graph, generator=torch.Generator().manual_seed(7)).context
+            loss = (context * slopes(context)).sum()
+            results.append([context.detach(), *torch.autograd.grad(loss, [rows, *attention.parameters()])])
+    close(*results)
+
+
+@pytest.mark.usefixtures("heads_taken")
+@pytest.mark.parametrize("shape", TIED)
+def test_tied_nan_and_nobody(shape):
+    heads, width = TIED[shape]
+    (rows,) = draw((6, heads, width))
+    rows[2] = torch.nan
+    rows.requires_grad_()
+    graph = Edges(torch.tensor([[0, 2, 3, 5], [1, 1, 4, 4]]), 6)
+    attention = regard.EdgeAttention(LeakyConcat(width, width, heads=heads))
+    with regard.kernels.use("fused"):
+        context = attention(rows, rows, rows, graph).context
+        assert context[1].isnan().all() and context[4].isfinite().all() and context[[0, 2, 3, 5]].eq(0).all()
+        (grad,) = torch.autograd.grad(context[4].sum(), rows)
+        assert grad[[3, 5]].isfinite().all() and grad[3].ne(0).all()
+        nobody = rows[:0]
+        empty = attention(nobody, nobody, nobody, Edges(torch.zeros(2, 0, dtype=torch.int64), 0)).context
+        assert empty.shape == (0, heads, width)
+
+
+def test_a_score_of_ones_own_is_not_tied_to_the_inherited_formula():
+    class Doubled(LeakyConcat):
+        def forward(self, query, key):
+            return 2 * leaky_relu(query @ self.query.unsqueeze(-1) + key.mT, self.slope)
+
+    torch.manual_seed(0)
+    (rows,) = draw((30, 2, 40))
+    graph, score = hub(), Doubled(40, 40, heads=2)
+    plain = LeakyConcat(40, 40, heads=2)
+    plain.load_state_dict(score.state_dict())
+    found = regard.EdgeAttention(score)(rows, rows, rows, graph)
+    expected = regard.EdgeAttention(plain, Softmax(0.5))(rows, rows, rows, graph)
+    close([found.context], [expected.context])
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
@@ -194,6 +283,24 @@ def test_same_bits_on_any_number_of_threads(name, monkeypatch):
         assert all(a.equal(b) for a, b in zip(results[0], other, strict=True))
 
 
+@pytest.mark.parametrize("width", [8, 64])
+def test_tied_gives_the_same_bits_on_any_number_of_threads(width, monkeypatch):
+    monkeypatch.setattr("regard.kernels._pool.INLINE", 0)
+    monkeypatch.setattr(kernels, "MANY", 0)
+    torch.manual_seed(0)
+    attention = regard.EdgeAttention(LeakyConcat(width, width, heads=3))
+    graph, (rows,) = hub(200, 3000), draw((200, 3, width))
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            results.append(run_tied(attention, rows, graph, "fused"))
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        assert all(a.equal(b) for a, b in zip(results[0], other, strict=True))
+
+
 def test_strides():
     query, key, value = draw((30, 2, 8), (30, 2, 8), (30, 2, 8))
     turned = [x.mT.contiguous().mT for x in (query, key, value)]
@@ -234,20 +341,33 @@ def operators():
         "leaky": (kernels.edge_attend, (query, key, weight, value, *rows, kernels.LEAKY, *numbers)),
         "dot": (kernels.edge_attend, (query, key, none, value, *rows, kernels.DOT, *numbers)),
         "sigmoid": (kernels.edge_attend, (query, key, none, value, *rows, kernels.DOT, 0.2, True, 0.0)),
+        "tied": (kernels.edge_attend_tied, (query, torch.stack([weight, weight]), *rows, 0.2, 0.3)),
+        "wide": (kernels.edge_attend_tied, (*draw((9, 1, 61), (2, 1, 61)), *rows, 0.2, 0.3)),
+        "product": (kernels.sparse_product, (*sparse(9, 20), *draw((20, 16)))),
+        "drawn": (kernels.drawn, (seed, [3, 5], 0.3)),
         "scores": (kernels.edge_scores, (query, key, weight, incoming, outgoing, kernels.LEAKY, 0.2)),
         "head_dot": (kernels.head_dot, (value, weight)),
         "sort": (kernels.edge_sort, (graph.index[0], 9, True)),
     }
 
 
-@pytest.mark.parametrize("name", ["split", "leaky", "dot", "sigmoid", "scores", "head_dot", "sort"])
+def sparse(rows, columns, seed=0):
+    """Start, column and value of a tensor in CSR."""
+    matrix = draw((rows, columns), seed=seed)[0].relu().to_sparse_csr()
+    return matrix.crow_indices().clone(), matrix.col_indices().clone(), matrix.values().clone()
+
+
+@pytest.mark.parametrize("name", operators())
 def test_opcheck(name):
     op, inputs = operators()[name]
+    if name == "product":
+        torch.library.opcheck(op, inputs)  # it has no gradients
+        return
     floats = [x.requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
     torch.library.opcheck(op, floats)
 
 
-@pytest.mark.parametrize("name", ["split", "scores", "head_dot"])
+@pytest.mark.parametrize("name", ["split", "scores", "head_dot", "tied", "wide"])
 def test_what_they_cannot_do_says_what_to_do(name):
     op, (first, *rest) = operators()[name]
     with pytest.raises(RuntimeError, match=r'regard\.kernels\.use\("plain"\)'):
@@ -279,9 +399,38 @@ def test_misfits_are_refused():
         lambda: call(rows=[x[1:] for x in rows]),
         lambda: call(rows=[x.long() for x in rows]),
         lambda: kernels.head_dot(value, weight[:, :7]),
+        lambda: kernels.edge_attend_tied(value, weight, *rows, seed, 0.2, 0.0),
+        lambda: kernels.edge_attend_tied(value[:5], torch.stack([weight, weight]), *rows, seed, 0.2, 0.0),
+        lambda: kernels.edge_attend_tied(value.double(), torch.stack([weight, weight]), *rows, seed, 0.2, 0.0),
+        lambda: kernels.sparse_product(*sparse(9, 20), torch.ones(20, 7)),
     ):
         with pytest.raises(ValueError, match=r"\d"):
             wrong()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 300])
+@pytest.mark.parametrize("columns", [8, 64, 88])
+def test_sparse_product(rows, columns, monkeypatch):
+    monkeypatch.setattr("regard.kernels._pool.INLINE", 0)
+    (matrix,) = draw((50, columns))
+    start, column, value = sparse(rows, 50)
+    dense = torch.sparse_csr_tensor(start, column, value, (rows, 50), check_invariants=True).to_dense()
+    for integers in (torch.int32, torch.int64):
+        found = kernels.sparse_product(start.to(integers), column.to(integers), value, matrix)
+        close([found], [dense.double() @ matrix.double()])
+    turned = kernels.sparse_product(start, column, value, matrix.T.contiguous().T)
+    assert turned.equal(found)
+
+
+def test_drawn_is_fair():
+    share, size = 0.3, (300, 700)
+    first, second = (kernels.drawn(torch.tensor([seed, 5]), size, share) for seed in (0, 10**6))
+    assert first.equal(kernels.drawn(torch.tensor([0, 5]), size, share))
+    torch.testing.assert_close(first.unique(), torch.tensor([0.0, 1 / 0.7]))
+    one, other = ((x.gt(0).double() - 0.7) / (0.3 * 0.7) ** 0.5 for x in (first, second))
+    limit = 5 / first.numel() ** 0.5
+    assert all(abs(float(c)) < limit for c in (one.mean(), (one * other).mean(), (one[1:] * one[:-1]).mean()))
+    assert abs(float((one[:, 1:] * one[:, :-1]).mean())) < limit
 
 
 @given(st.integers(1, 9), st.integers(0, 50), st.integers(0, 2**16))

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 import regard
 from regard import kernels, masks
-from regard.kernels import paged
 from regard.kernels.paged import Pages
-from regard.normalizers import Softmax
-from regard.scores import Additive, Cosine, General, ScaledDot
+from regard.normalizers import Softmax, Sparsemax
+from regard.scores import Additive, Cosine, Gaussian, General, InverseDistance, ScaledDot
 
 
 def by_hand(query, pages, allowed, scale):
@@ -49,7 +48,8 @@ def test_against_a_loop(sizes, masked, seed):
     query = torch.randn(count, heads, 1, width)
     allowed = torch.rand(count, 1, 1, length) < 0.6 if masked else None
     with torch.no_grad():
-        context, weights = paged.look(ScaledDot(), Softmax(), query, pages, allowed)
+        context, scores = pages.look(ScaledDot(), {}, Softmax(), query, allowed)
+        weights = Softmax()(scores, allowed)
     expected = by_hand(query, pages, allowed, width**-0.5)
     torch.testing.assert_close(context, expected[0], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(weights, expected[1], rtol=1e-4, atol=1e-6)
@@ -116,15 +116,43 @@ def test_gradients_go_through_a_selection():
     assert x.grad[2].ne(0).any()
 
 
-@pytest.mark.parametrize("score", [General(6, 6), Cosine(), Additive(6, 6, 4)])
-def test_where_another_way_is_taken(score):
-    pages = Pages(torch.randn(9, 2, 6), torch.randn(9, 2, 6), torch.randint(9, (3, 4)))
-    query = torch.randn(3, 2, 1, 6)
+@pytest.mark.parametrize("score", [General(6, 6), Cosine(), Gaussian(), Additive(6, 6, 6)])
+def test_rows_that_all_items_share_without_heads(score):
+    """(R, D) instead of (R, H, D), as in a memory without heads."""
+    torch.manual_seed(0)
+    pages = Pages(torch.randn(9, 6), torch.randn(9, 5), torch.randint(9, (3, 4)))
+    query = torch.randn(3, 1, 6)
     with torch.no_grad():
-        found = paged.look(score, Softmax(), query, pages, None)
-        assert (found is None) == isinstance(score, Additive)
-        assert paged.look(ScaledDot(), Softmax(), query.double(), pages, None) is None
-        assert paged.look(ScaledDot(), Softmax(), query.expand(-1, -1, 2, -1), pages, None) is None
+        context, scores = pages.look(score, {}, Softmax(), query, None)
         with kernels.use("plain"):
-            assert paged.look(ScaledDot(), Softmax(), query, pages, None) is None
-    assert paged.look(ScaledDot(), Softmax(), query, pages, None) is None  # it has no gradient
+            right = score(query, pages.gather(pages.key))
+    torch.testing.assert_close(scores, right, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(context, right.softmax(-1) @ pages.gather(pages.value), rtol=1e-4, atol=1e-5)
+
+
+def test_a_gain_at_the_call_reaches_the_rows():
+    pages = Pages(torch.randn(9, 2, 6), torch.randn(9, 2, 6), torch.randint(9, (3, 4)))
+    query, gain = torch.randn(3, 2, 1, 6), torch.rand(3, 2, 1)
+    with torch.no_grad():
+        _, scores = pages.look(Cosine(), {"gain": gain}, Softmax(), query, None)
+        right = Cosine()(query, pages.gather(pages.key), gain)
+    torch.testing.assert_close(scores, right, rtol=1e-4, atol=1e-5)
+
+
+def test_where_another_way_is_taken():
+    pages = Pages(torch.randn(9, 2, 6), torch.randn(9, 2, 6), torch.randint(9, (3, 4)))
+    query, scaled, softmax = torch.randn(3, 2, 1, 6), ScaledDot(), Softmax()
+
+    def taken(score=scaled, normalizer=softmax, query=query, pages=pages):
+        return pages.look(score, {}, normalizer, query, None) is not None
+
+    with torch.no_grad():
+        assert taken()
+        assert not taken(score=InverseDistance())
+        assert not taken(normalizer=Sparsemax())
+        assert not taken(query=query.double())
+        assert not taken(query=query.expand(-1, -1, 2, -1))
+        assert not taken(pages=pages._replace(place=pages.place[:, :0]))
+        with kernels.use("plain"):
+            assert not taken()
+    assert not taken()  # it has no gradient
