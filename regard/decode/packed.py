@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 _Model = TypeVar("_Model", bound=nn.Module)
 _ROWS = 64  # for which oneDNN chooses the order
@@ -61,7 +62,11 @@ def _fits(weight: Tensor) -> bool:
 
 
 class _Packed(nn.Linear):
-    """A linear layer without gradients, and ``then`` none or relu."""
+    """A linear layer without gradients, and ``then`` none or relu.
+
+    oneDNN keeps a program for every number of rows that it has seen, and beams have many. Rows are filled up, so that
+    there are few such numbers, and memory does not grow with the text.
+    """
 
     def __init__(self, linear: nn.Linear, then: str):
         nn.Module.__init__(self)
@@ -74,7 +79,10 @@ class _Packed(nn.Linear):
         rows = x.numel() // max(x.shape[-1], 1)
         if rows * self.weight.numel() < _LITTLE:
             return super().forward(x).relu() if self.then == "relu" else super().forward(x)
-        return torch.ops.mkldnn._linear_pointwise(x, self.ordered, self.bias, self.then, [], "")
+        more = -rows % (8 if rows < 64 else 32 if rows < 512 else 128)
+        filled = functional.pad(x.reshape(rows, -1), (0, 0, 0, more)) if more else x
+        out = torch.ops.mkldnn._linear_pointwise(filled, self.ordered, self.bias, self.then, [], "")
+        return out[:rows].view(*x.shape[:-1], -1) if more else out
 
 
 class _LSTM(nn.Module):

@@ -137,8 +137,7 @@ def single_query(
     if place is not None and not place.numel():
         return None
     if place is None and isinstance(form, DotForm) and dot.is_long_and_narrow(form, value):
-        several = torch.get_num_threads() > 1  # on one thread the plain products are faster than their parts
-        return dot.single_in_parts(form, value, allowed, normalizer) if several else None
+        return dot.single_in_parts(form, value, allowed, normalizer)
     return single.look(form, value, allowed, normalizer.temperature, place)
 
 

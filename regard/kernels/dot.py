@@ -66,7 +66,7 @@ def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bo
 
 
 def is_long_and_narrow(form: DotForm, value: Tensor) -> bool:
-    """A single query for so many narrow keys is best left to matrix products, if those get their threads."""
+    """A single query for so many narrow keys is best left to matrix products that get their threads."""
     keys, width = form.key.shape[-2:]
     return keys >= _LONG and max(width, value.shape[-1]) < _NARROW and math.prod(form.query.shape[:-2]) < _PARTS
 

@@ -14,7 +14,7 @@ from regard.kernels.forms import AdditiveForm, DotForm, SquareForm
 
 Form = DotForm | AdditiveForm | SquareForm
 # Nanoseconds of one thread for a number that is read, and for one with a tanh.
-READ, BENT = 0.06, 0.25
+READ, BENT = 0.2, 0.25
 LEAST = torch.finfo(torch.float32).min
 
 

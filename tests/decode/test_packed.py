@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import decode
 from regard.decode.packed import _Packed, packed, twin
@@ -56,6 +57,28 @@ def test_any_number_of_rows(rows, bias):
     x = torch.randn(rows, 2, 96)
     with torch.no_grad():
         torch.testing.assert_close(packed(model)(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+class Watch(TorchDispatchMode):
+    """The numbers of rows that oneDNN is asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if "_linear_pointwise" in str(func):
+            self.rows.add(args[0].numel() // args[0].shape[-1])
+        return func(*args, **(kwargs or {}))
+
+
+def test_onednn_sees_few_numbers_of_rows():
+    """It keeps something for each, and would fill the memory on the way through a long text."""
+    layer = packed(nn.Sequential(nn.Linear(512, 512)))
+    with torch.no_grad(), Watch() as watch:
+        for rows in range(1, 2049):
+            assert layer(torch.zeros(rows, 512)).shape == (rows, 512)
+    assert 0 < len(watch.rows) < 40
 
 
 def test_a_score_that_cuts_the_weights_of_a_layer_in_two():
