@@ -114,8 +114,7 @@ def _filled(tensor: Tensor) -> Tensor:
     return pad(tensor, (0, missing)) if missing else tensor
 
 
-@torch.library.custom_op("regard::edge_attend", mutates_args=(), device_types="cpu")
-def edge_attend(
+def _attend(
     query: Tensor,
     key: Tensor,
     weight: Tensor,
@@ -132,25 +131,10 @@ def edge_attend(
     (N_t, H, F), and for backward minus the largest score and 1 / Σ exp, (N_t, lanes). D and F are multiples of LANES;
     edges come as :meth:`regard.Edges.joined` gives them.
     """
-    check(query, key, weight, value, incoming, outgoing, kind)
-    return _attend(query, key, weight, value, incoming, seed, kind, slope, sigmoid, dropout)
-
-
-def _attend(
-    query: Tensor,
-    key: Tensor,
-    weight: Tensor,
-    value: Tensor,
-    incoming: Tensor,
-    seed: Tensor,
-    kind: int,
-    slope: float,
-    sigmoid: bool,
-    dropout: float,
-) -> tuple[Tensor, Tensor, Tensor]:
     from regard.kernels import _edge_loops
 
-    context, low, part = _empty_attended(query, key, weight, value, incoming, incoming, seed, kind, slope, sigmoid)
+    check(query, key, weight, value, incoming, outgoing, kind)
+    context, low, part = _empty_attended(query, key, weight, value, incoming, outgoing, seed, kind, slope, sigmoid)
     _run(
         _edge_loops.forward,
         incoming,
@@ -164,29 +148,6 @@ def _attend(
         part,
     )
     return context, low, part
-
-
-@torch.library.custom_op("regard::edge_attend_backward", mutates_args=(), device_types="cpu")
-def edge_attend_backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    weight: Tensor,
-    value: Tensor,
-    context: Tensor,
-    low: Tensor,
-    part: Tensor,
-    incoming: Tensor,
-    outgoing: Tensor,
-    seed: Tensor,
-    kind: int,
-    slope: float,
-    sigmoid: bool,
-    dropout: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """grad (N_t, H, F) → the gradients of query, key, weight and value."""
-    tensors = (grad, query, key, weight, value, context, low, part, incoming, outgoing, seed)
-    return _attend_backward(*tensors, kind, slope, sigmoid, dropout)
 
 
 def _attend_backward(
@@ -206,6 +167,7 @@ def _attend_backward(
     sigmoid: bool,
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """grad (N_t, H, F) → the gradients of query, key, weight and value."""
     from regard.kernels import _edge_loops
 
     sizes = _sizes(query, value, incoming, kind)
@@ -235,6 +197,12 @@ def _attend_backward(
     return grads[0], grads[1], grad_weight, grads[2]
 
 
+# Not decorated: the operator for tied rows calls them as the functions they are.
+_OPERATOR: dict[str, Any] = {"mutates_args": (), "device_types": "cpu"}
+edge_attend = torch.library.custom_op("regard::edge_attend", _attend, **_OPERATOR)
+edge_attend_backward = torch.library.custom_op("regard::edge_attend_backward", _attend_backward, **_OPERATOR)
+
+
 @torch.library.custom_op("regard::edge_attend_tied", mutates_args=(), device_types="cpu")
 def edge_attend_tied(
     rows: Tensor, weight: Tensor, incoming: Tensor, outgoing: Tensor, seed: Tensor, slope: float, dropout: float
@@ -249,7 +217,8 @@ def edge_attend_tied(
     context, dots, low, part = _empty_tied(value, weight)
     if not _by_head(value.shape):
         _run_even(_edge_loops.head_dots, value, weight, dots)
-        context, low, part = _attend(dots[0], dots[1], weight[:0], value, incoming, seed, SPLIT, slope, False, dropout)
+        where = (incoming, outgoing, seed)
+        context, low, part = _attend(dots[0], dots[1], weight[:0], value, *where, SPLIT, slope, False, dropout)
     else:
         sizes, options = _sizes(value, value, incoming, SPLIT), (_drop(seed, dropout), np.float32(slope))
         own = large(value.new_empty(value.shape[0], value.shape[2]))  # the rows of one head

@@ -266,21 +266,26 @@ def test_dropout_is_fair():
     assert all(c.abs().max() < 5 / nodes**0.5 for c in (between_heads, between_edges, between_seeds))
 
 
+def assert_same_bits(compute):
+    """On 1, 2 and 5 threads."""
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            results.append(compute())
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        assert all(a.equal(b) for a, b in zip(results[0], other, strict=True))
+
+
 @pytest.mark.parametrize("name", ["split", "leaky", "dot"])
 def test_same_bits_on_any_number_of_threads(name, monkeypatch):
     monkeypatch.setattr("regard.kernels._pool.INLINE", 0)
     torch.manual_seed(0)
     attention = regard.EdgeAttention(SCORES[name](8, 3))
     graph, inputs = hub(200, 3000), draw(*[(200, 3, 8)] * 3)
-    before, results = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 5):
-            torch.set_num_threads(threads)
-            results.append(run(attention, inputs, graph, "fused"))
-    finally:
-        torch.set_num_threads(before)
-    for other in results[1:]:
-        assert all(a.equal(b) for a, b in zip(results[0], other, strict=True))
+    assert_same_bits(lambda: run(attention, inputs, graph, "fused"))
 
 
 @pytest.mark.parametrize("width", [8, 64])
@@ -290,15 +295,7 @@ def test_tied_gives_the_same_bits_on_any_number_of_threads(width, monkeypatch):
     torch.manual_seed(0)
     attention = regard.EdgeAttention(LeakyConcat(width, width, heads=3))
     graph, (rows,) = hub(200, 3000), draw((200, 3, width))
-    before, results = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 5):
-            torch.set_num_threads(threads)
-            results.append(run_tied(attention, rows, graph, "fused"))
-    finally:
-        torch.set_num_threads(before)
-    for other in results[1:]:
-        assert all(a.equal(b) for a, b in zip(results[0], other, strict=True))
+    assert_same_bits(lambda: run_tied(attention, rows, graph, "fused"))
 
 
 def test_strides():
