@@ -128,11 +128,20 @@ class Engine:
             return
         if not self.sharded:
             self.optimizer.load_state_dict(state["optimizer"])
+            self._lay_out()
             return
         from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
 
         options = StateDictOptions(full_state_dict=True)
         set_optimizer_state_dict(self.model, self.optimizer.optimizer, state["optimizer"], options=options)
+
+    def _lay_out(self) -> None:
+        """Bring what the optimizer remembers into the order of the parameters' memory: fused optimizers walk through both
+        side by side, whatever the strides say."""
+        for parameter, known in self.optimizer.state.items():
+            for name, value in known.items():
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    known[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
     def release(self) -> None:
         """Leave the model as it came, but for its weights, and ready to be used."""

@@ -190,6 +190,19 @@ def test_resumed_in_an_orderly_way_nothing_differs(tmp_path, optimizer, schedule
     assert same(read_weights(whole.weights("best"))[0], read_weights(parts.weights("best"))[0])
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_the_order_of_memory_may_differ_when_resumed(tmp_path, optimizer):
+    options = dict(optimizer=optimizer, momentum=0.9) if optimizer == "sgd" else dict(optimizer=optimizer)
+    _, whole, _ = train(tmp_path / "whole", steps=12, **options)
+    train(tmp_path / "parts", steps=6, **options)
+    model = Toy()
+    weight = model.hidden.weight
+    weight.data = weight.data.t().contiguous().t()
+    _, parts, _ = train(tmp_path / "parts", model, resume=True, steps=12, **options)
+    assert not parts.hidden.weight.is_contiguous()
+    torch.testing.assert_close(parts.hidden.weight, whole.hidden.weight)
+
+
 def stopper(data, batches):
     """Ctrl-C when ``batches`` have been read in all."""
 
