@@ -136,8 +136,10 @@ class Engine:
         set_optimizer_state_dict(self.model, self.optimizer.optimizer, state["optimizer"], options=options)
 
     def _lay_out(self) -> None:
-        """Bring what the optimizer remembers into the order of the parameters' memory: fused optimizers walk through both
-        side by side, whatever the strides say."""
+        """Bring what the optimizer remembers into the order of the parameters' memory.
+
+        Fused optimizers walk through both side by side, whatever the strides say.
+        """
         for parameter, known in self.optimizer.state.items():
             for name, value in known.items():
                 if isinstance(value, Tensor) and value.shape == parameter.shape:
