@@ -80,6 +80,11 @@ class TestMachines:
         assert found["errors_at_120_512_rows"] <= 5
 
 
+def test_pictures_that_it_has_not_seen_are_drawn():
+    """A look at the first of the test split; `regard evaluate` measures them all."""
+    assert Trained.open("draw-mnist", data=held_out("mnist")).evaluate("test", limit=4)["bound"] < 100
+
+
 @pytest.mark.parametrize(
     ("name", "data", "most"), [("ram-mnist", "mnist", 3.0), ("stn-cluttered", "cluttered-mnist", 4.0)]
 )

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard import registry
 from regard._lazy import load, nearest
-from regard.training import Run, load_weights
+from regard.training import Run, load_weights, rng
 
 
 class Trained:
@@ -75,14 +75,16 @@ class Trained:
 
     @torch.inference_mode()
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
-        """Metrics of a split (or of its first ``limit`` batches): means of what the system itself measures."""
+        """Metrics of a split (or of its first ``limit`` batches): means of what the system itself measures.
+        One that draws at random draws the same each time."""
         loader = self.task.loader(split)
         sums: dict[str, float] = {}
-        for batch in track(itertools.islice(loader, limit), limit or len(loader)):
-            out: dict[str, Tensor] = self.model(self.moved(batch))
-            count = float(out["count"])
-            for name, value in out.items():
-                sums[name] = sums.get(name, 0.0) + (count if name == "count" else float(value) * count)
+        with rng.apart(0, self.device):
+            for batch in track(itertools.islice(loader, limit), limit or len(loader)):
+                out: dict[str, Tensor] = self.model(self.moved(batch))
+                count = float(out["count"])
+                for name, value in out.items():
+                    sums[name] = sums.get(name, 0.0) + (count if name == "count" else float(value) * count)
         total = sums.pop("count")
         return {name: value / max(total, 1.0) for name, value in sums.items() if name != "loss"}
 

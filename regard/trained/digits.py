@@ -20,6 +20,7 @@ from torch import Tensor
 
 from regard.tasks._digit_files import SUFFIXES
 from regard.trained import Trained, draw, lines
+from regard.training import rng
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,14 +133,14 @@ class Digits(Trained):
             batch["label"] = torch.zeros(len(names), dtype=torch.long, device=self.device)
         if self.missing:
             yield self.missing
-        try:
-            answers = self._answers(batch, names, truths)
-            told = [answer.told() for answer in answers]
-        except ValueError:  # it draws
-            told = list(names)
-        picture = PICTURES[kind](self, batch, told)
+        with rng.apart(seed, self.device):
+            try:
+                told = [answer.told() for answer in self._answers(batch, names, truths)]
+            except ValueError:  # it draws
+                told = ["" if truth is None else f"a {truth}" for truth in truths]
+            picture = PICTURES[kind](self, batch, told)
         for row, (name, text) in enumerate(zip(names, told)):
-            yield f"{name}: {text}" if text != name else name
+            yield f"{name}: {text}" if text else name
             yield picture.text(row)
         if out is not None:
             yield self._write(picture, len(names), out)

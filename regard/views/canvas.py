@@ -1,8 +1,9 @@
 """DRAW at work: its canvas over time with the boxes where it read and wrote, and the glimpses of a classifier.
 
 The pictures of Gregor et al. 2015, figures 1, 5 and 7. A box is what N×N filters cover; its line is the thicker the
-broader they are. ``figure`` draws a row for each picture, ``frames`` the same as an animation, ``reading`` the glimpses
-of a classifier, and ``terminal`` the canvas as text; ``view`` prepares one picture for the interactive page.
+broader they are, and dashed on the border where they reach beyond it. ``figure`` draws a row for each picture,
+``frames`` the same as an animation, ``reading`` the glimpses of a classifier, and ``terminal`` the canvas as text;
+``view`` prepares one picture for the interactive page.
 
 Canvases are (N, T, C, height, width), images (N, C, height, width), all from 0 to 1; boxes (N, T, 4): x and y of the
 centre, the side, and σ of the filters, in pixels counted from 0.
@@ -152,10 +153,14 @@ def _box(axes: Axes, boxes: np.ndarray | None, n: int, t: int, colour: str) -> N
 
     if boxes is None:
         return
-    x, y, side, sigma = (float(number) for number in boxes[n, t])
+    *centre, side, sigma = boxes[n, t].tolist()
     limits = axes.get_xlim(), axes.get_ylim()
-    wide = min(max(0.6 * sigma, 0.8), 4.0)
-    axes.add_patch(Rectangle((x - side / 2, y - side / 2), side, side, fill=False, edgecolor=colour, linewidth=wide))
+    ends = np.array([(middle - side / 2, middle + side / 2) for middle in centre])
+    low, high = np.sort(limits).T
+    seen = np.clip(ends, low[:, None] + 0.4, high[:, None] - 0.4)
+    wide, style = min(max(0.6 * sigma, 0.8), 4.0), "-" if np.array_equal(seen, ends) else (0, (3, 1.5))
+    corner, (width, height) = seen[:, 0], seen[:, 1] - seen[:, 0]
+    axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=colour, linewidth=wide, linestyle=style))
     axes.set(xlim=limits[0], ylim=limits[1])
 
 

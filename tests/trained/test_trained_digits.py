@@ -145,6 +145,14 @@ class TestImagined:
         config = draw.Config(**task.sizes, steps=3, hidden=16, latent=4, read=3, write=3)
         return Trained(draw.DRAW(config), task, registry.recipe("draw-mnist"), "a-run")
 
+    def test_what_it_draws_at_random_is_the_same_each_time(self, drawer):
+        before = torch.get_rng_state()
+        assert drawer.evaluate() == drawer.evaluate()
+        assert (
+            list(drawer.show(["1"], None)) == list(drawer.show(["1"], None)) != list(drawer.show(["1"], None, seed=1))
+        )
+        assert torch.equal(torch.get_rng_state(), before)
+
     def test_pictures_that_nobody_has_shown_it(self, drawer, tmp_path):
         *texts, _ = drawer.show([], tmp_path / "page.html", imagine=2, seed=7)
         assert len(texts) == 2 and [kind for kind, _ in embedded(tmp_path / "page.html")] == ["canvas", "canvas"]
