@@ -324,7 +324,7 @@ PICTURES = (
         "The path of glimpses over an image, what was seen there, and what it was taken for (Mnih 2014, figure 4).",
         drawn_glimpses,
         model="ram-mnist",
-        command=("0", "1"),
+        command=("0", "2"),
         source="glimpses.figure(image, location, patch, probability, sides)",
         note="a path by hand over a drawn digit",
     ),
