@@ -136,8 +136,6 @@ def single_query(
         return None
     if place is not None and not place.numel():
         return None
-    if place is None and isinstance(form, DotForm) and dot.is_long_and_narrow(form, value):
-        return dot.single_in_parts(form, value, allowed, normalizer)
     return single.look(form, value, allowed, normalizer.temperature, place)
 
 

@@ -39,6 +39,7 @@ LEAST = f32(-87)  # below it e^x is no normal number
 
 NEVER = f32(-np.inf)
 DOT, SQUARE, ADDITIVE = range(3)  # how `single` compares: q·k, ‖q − k‖², v·tanh(q + k)
+BLOCK = 16  # keys of a head before it is the next one's turn, where heads lie side by side
 PIECE = 4096  # keys whose scores stay in the nearest cache; its unit of cutting, whatever the number of threads
 
 
@@ -335,36 +336,73 @@ def local_additive_backward(first, last, query, key, weight, starts, grad, grad_
 
 
 @compiled
-def dots(query, a, b, c, d, width):
-    """q·k of four keys at once, so that narrow ones fill vectors too."""
-    w, x, y, z = ZERO, ZERO, ZERO, ZERO
-    for i in range(width):
-        w += query[i] * a[i]
-        x += query[i] * b[i]
-        y += query[i] * c[i]
-        z += query[i] * d[i]
-    return w, x, y, z
+def dots(query, keys, stride, rows, first, last, width, power, at):
+    """power[at + s] = q·k, where k is row rows[s] of the keys, from first to last in fours, so that narrow ones fill
+    vectors too. This and the next are functions because LLVM makes less of them inside `single`."""
+    for s in range(u64(first), u64(last), u64(4)):
+        a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
+        c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
+        w, x, y, z = ZERO, ZERO, ZERO, ZERO
+        for i in range(u64(width)):
+            w += query[i] * keys[a + i]
+            x += query[i] * keys[b + i]
+            y += query[i] * keys[c + i]
+            z += query[i] * keys[d + i]
+        j = at + s
+        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
 
 
 @compiled
-def squares(query, a, b, c, d, width):
-    """‖q − k‖² of four keys."""
-    w, x, y, z = ZERO, ZERO, ZERO, ZERO
-    for i in range(width):
-        w += (query[i] - a[i]) * (query[i] - a[i])
-        x += (query[i] - b[i]) * (query[i] - b[i])
-        y += (query[i] - c[i]) * (query[i] - c[i])
-        z += (query[i] - d[i]) * (query[i] - d[i])
-    return w, x, y, z
+def dots_in_line(query, keys, stride, first, last, width, power, at):
+    """The same of keys that follow each other, a third faster; the last four may begin before first."""
+    step = u64(stride)
+    for group in range(u64(first), u64(last), u64(4)):
+        s = u64(min(group, u64(last) - u64(4)))
+        a = s * step
+        b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
+        w, x, y, z = ZERO, ZERO, ZERO, ZERO
+        for i in range(u64(width)):
+            w += query[i] * keys[a + i]
+            x += query[i] * keys[b + i]
+            y += query[i] * keys[c + i]
+            z += query[i] * keys[d + i]
+        j = at + s
+        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
 
 
 @compiled
-def additive_at(query, key, weight, width):
-    """`additive_row` of pointers."""
-    total = ZERO
-    for d in range(width):
-        total += weight[d] * tanh(query[d] + key[d])
-    return total
+def squares(query, keys, stride, rows, first, last, width, power, at):
+    """‖q − k‖² of the same."""
+    for s in range(u64(first), u64(last), u64(4)):
+        a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
+        c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
+        w, x, y, z = ZERO, ZERO, ZERO, ZERO
+        for i in range(u64(width)):
+            w += (query[i] - keys[a + i]) * (query[i] - keys[a + i])
+            x += (query[i] - keys[b + i]) * (query[i] - keys[b + i])
+            y += (query[i] - keys[c + i]) * (query[i] - keys[c + i])
+            z += (query[i] - keys[d + i]) * (query[i] - keys[d + i])
+        j = at + s
+        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
+
+
+@compiled
+def bent(query, keys, stride, rows, first, last, width, weight, power, at):
+    """v·tanh(q + k) of the same, one by one."""
+    for s in range(u64(first), u64(last)):
+        a, total = u64(rows[s] * stride), ZERO
+        for i in range(u64(width)):
+            total += weight[i] * tanh(query[i] + keys[a + i])
+        power[at + s] = total
+
+
+@compiled
+def amplify(power, at, count, scale, found):
+    """Scores from a place on times ``scale``, there and in ``found``."""
+    for s in range(u64(count)):
+        x = power[at + s] * scale
+        power[at + s] = x
+        found[s] = x
 
 
 @compiled
@@ -389,22 +427,32 @@ def weigh(scores, first, count, sharpness):
 
 
 @compiled
-def accumulate(out, depth, w, a, x, b, y, c, z, d):
-    """out += w·a + x·b + y·c + z·d."""
-    for e in range(depth):
-        out[e] += (w * a[e] + x * b[e]) + (y * c[e] + z * d[e])
+def accumulate(out, values, stride, first, last, depth, power, at):
+    """out += power[at + s] times the s-th row of the values, from first to last in eights."""
+    step = u64(stride)
+    for s in range(u64(first), u64(last), u64(8)):
+        a = s * step
+        b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
+        f, g, h, k = a + u64(4) * step, a + u64(5) * step, a + u64(6) * step, a + u64(7) * step
+        i = at + s
+        p, q, r, t = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
+        w, x, y, z = power[i + u64(4)], power[i + u64(5)], power[i + u64(6)], power[i + u64(7)]
+        for e in range(u64(depth)):
+            one = (p * values[a + e] + q * values[b + e]) + (r * values[c + e] + t * values[d + e])
+            two = (w * values[f + e] + x * values[g + e]) + (y * values[h + e] + z * values[k + e])
+            out[e] += one + two
 
 
 @compiled
-def four(listed, rows, start, s, address, stride):
-    """Four rows: those in a list from s on, or those from start + s on."""
-    if listed:  # to look them up in every case would halve the speed
-        a, b, c, d = rows[s], rows[s + 1], rows[s + 2], rows[s + 3]
-    else:
-        a, b, c, d = start + s, start + s + 1, start + s + 2, start + s + 3
-    stride *= 4
-    w, x, y, z = address + a * stride, address + b * stride, address + c * stride, address + d * stride
-    return floats(w), floats(x), floats(y), floats(z)
+def gather(out, values, stride, rows, first, last, depth, power, at):
+    """The same of row rows[s], in fours and slower: of each LLVM makes sure that it is not where ``out`` is."""
+    for s in range(u64(first), u64(last), u64(4)):
+        a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
+        c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
+        i = at + s
+        w, x, y, z = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
+        for e in range(u64(depth)):
+            out[e] += (w * values[a + e] + x * values[b + e]) + (y * values[c + e] + z * values[d + e])
 
 
 @compiled
@@ -426,38 +474,40 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
     heads, together, length, width, depth = sizes
     scale, sharpness = f32(scale), f32(sharpness)
     pieces, groups, wide = (length + PIECE - 1) // PIECE, heads // together, min(length, PIECE) + 3
+    block = PIECE if together == 1 else BLOCK
     rows = np.empty(wide, np.int64)
     power = np.empty(together * wide, f32)  # scores and then weights, ``wide`` of each head
     for item in range(first, last):
         piece, group, n = item % pieces, item // pieces % groups, item // pieces // groups
         start, head = piece * PIECE, group * together
         count = min(length - start, PIECE)
-        listed = place[0] != 0 or count % 4 != 0
-        if listed:
+        lined = place[0] == 0 and count >= 4
+        if place[0]:
             where = numbers(place[0] + 8 * (n * place[1] + start * place[2]))
             for s in range(count):
-                rows[s] = where[s * place[2]] if place[0] else start + s
-            rows[count : count + 3] = rows[count - 1]  # the scores of which are lost
-        for s in range(0, count, 4):
+                rows[s] = where[s * place[2]]
+        else:
+            for s in range(count):
+                rows[s] = start + s
+        rows[count : count + 3] = rows[count - 1]  # the scores of which are lost
+        for s in range(0, count, block):
+            end = min(s + block, count)
             for h in range(together):
                 q = floats(query[0] + 4 * (n * query[1] + (head + h) * query[2]))
-                base = key[0] + 4 * (n * key[1] + (head + h) * key[2])
-                a, b, c, d = four(listed, rows, start, s, base, key[3])
-                if kind == DOT:
-                    w, x, y, z = dots(q, a, b, c, d, width)
+                keys = floats(key[0] + 4 * (n * key[1] + (head + h) * key[2]))
+                if kind == DOT and lined:
+                    ahead = floats(key[0] + 4 * (n * key[1] + (head + h) * key[2] + start * key[3]))
+                    dots_in_line(q, ahead, key[3], s, end, width, power, u64(h * wide))
+                elif kind == DOT:
+                    dots(q, keys, key[3], rows, s, end, width, power, u64(h * wide))
                 elif kind == SQUARE:
-                    w, x, y, z = squares(q, a, b, c, d, width)
+                    squares(q, keys, key[3], rows, s, end, width, power, u64(h * wide))
                 else:
                     v = floats(weight[0] + 4 * (head + h) * weight[1])
-                    w, x = additive_at(q, a, v, width), additive_at(q, b, v, width)
-                    y, z = additive_at(q, c, v, width), additive_at(q, d, v, width)
-                i = u64(h * wide + s)
-                power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)] = w, x, y, z
+                    bent(q, keys, key[3], rows, s, end, width, v, power, u64(h * wide))
         for h in range(together):
             found = floats(scores + 4 * ((n * heads + head + h) * length + start))
-            for s in range(count):
-                power[u64(h * wide + s)] *= scale
-                found[s] = power[u64(h * wide + s)]
+            amplify(power, u64(h * wide), count, scale, found)
         if depth == 0:
             continue
         kept = count
@@ -465,11 +515,10 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
             may, kept = flags(allowed[0] + n * allowed[1] + head * allowed[2] + start * allowed[3]), 0
             for s in range(count):
                 if may[s * allowed[3]]:
-                    rows[kept] = rows[s] if listed else start + s
+                    rows[kept] = rows[s]
                     for h in range(together):
                         power[h * wide + kept] = power[h * wide + s]
                     kept += 1
-            listed = True
         for h in range(together):
             index = (n * heads + head + h) * pieces + piece
             total = weigh(power, h * wide, kept, sharpness) if kept else NEVER
@@ -478,18 +527,19 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
             context = floats(out + 4 * index * depth)
             for e in range(depth):
                 context[e] = ZERO
-        whole = kept - kept % 4
-        for s in range(0, whole, 4):
+        lined = place[0] == 0 and allowed[0] == 0
+        whole = kept - kept % (8 if lined else 4)
+        for s in range(0, kept, block):
             for h in range(together):
                 context = floats(out + 4 * ((n * heads + head + h) * pieces + piece) * depth)
-                base, i = value[0] + 4 * (n * value[1] + (head + h) * value[2]), u64(h * wide + s)
-                a, b, c, d = four(listed, rows, start, s, base, value[3])
-                w, x, y, z = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
-                accumulate(context, depth, w, a, x, b, y, c, z, d)
-        for s in range(whole, kept):
-            row = (rows[s] if listed else start + s) * value[3]
-            for h in range(together):
-                context = floats(out + 4 * ((n * heads + head + h) * pieces + piece) * depth)
-                a, w = floats(value[0] + 4 * (n * value[1] + (head + h) * value[2] + row)), power[h * wide + s]
-                for e in range(depth):
-                    context[e] += w * a[e]
+                values = floats(value[0] + 4 * (n * value[1] + (head + h) * value[2]))
+                at, end = u64(h * wide), min(s + block, kept)
+                if lined:
+                    ahead = floats(value[0] + 4 * (n * value[1] + (head + h) * value[2] + start * value[3]))
+                    accumulate(context, ahead, value[3], s, min(end, whole), depth, power, at)
+                else:
+                    gather(context, values, value[3], rows, s, min(end, whole), depth, power, at)
+                for rest in range(max(s, whole), end):
+                    row, w = u64(rows[rest] * value[3]), power[at + u64(rest)]
+                    for e in range(u64(depth)):
+                        context[e] += w * values[row + e]

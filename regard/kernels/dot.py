@@ -15,11 +15,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from regard.kernels.forms import DotForm
 from regard.masks import may_look
-from regard.parts import Normalizer
 
 _FEW = 48
 """Keys up to which plain matrix products and their gradients are faster."""
-_BLOCK, _PARTS, _LONG, _NARROW = 32, 8, 2**14, 64
+_BLOCK, _PARTS, _LONG = 32, 8, 2**14
 """SDPA gives a thread to each so many queries. With fewer such blocks than parts, so many keys are cut into parts."""
 
 
@@ -63,32 +62,6 @@ def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bo
     )
     context = context.reshape(*leading, *context.shape[-2:])
     return context if dead is None else context.masked_fill(dead, 0.0)
-
-
-def is_long_and_narrow(form: DotForm, value: Tensor) -> bool:
-    """A single query for so many narrow keys is best left to matrix products that get their threads."""
-    keys, width = form.key.shape[-2:]
-    return keys >= _LONG and max(width, value.shape[-1]) < _NARROW and math.prod(form.query.shape[:-2]) < _PARTS
-
-
-def single_in_parts(
-    form: DotForm, value: Tensor, allowed: Tensor | None, normalizer: Normalizer
-) -> tuple[Tensor, Tensor]:
-    """Context (…, 1, E) and scores (…, 1, S) of a single query. A product of a row and a matrix has one thread; here
-    each part of the keys is a batch item."""
-    whole = form.key.shape[-2] - form.key.shape[-2] % _PARTS
-    query = form.query if form.scale == 1.0 else form.query * form.scale
-
-    def cut(rows: Tensor) -> Tensor:
-        return rows[..., :whole, :].unflatten(-2, (_PARTS, -1))  # (…, P, S/P, D)
-
-    scores = (query.unsqueeze(-3) @ cut(form.key).mT).transpose(-3, -2).flatten(-2)
-    rest = whole < form.key.shape[-2]
-    if rest:
-        scores = torch.cat([scores, query @ form.key[..., whole:, :].mT], dim=-1)
-    weights = normalizer(scores, allowed)
-    context = (cut(weights.mT).mT @ cut(value)).sum(dim=-3)
-    return context + weights[..., whole:] @ value[..., whole:, :] if rest else context, scores
 
 
 def _is_long(form: DotForm, value: Tensor) -> bool:

@@ -182,16 +182,3 @@ def test_few_queries_and_many_keys_are_cut_in_parts(leading, more):
     right = regard.attend(q.double(), k.double())
     close(out.context, right.context)
     assert not dot._is_long(DotForm(q.requires_grad_(), k), k)
-
-
-@pytest.mark.parametrize("leading", [(), (2,), (1, 2)])
-@pytest.mark.parametrize("more", [0, 3])
-def test_many_narrow_keys(leading, more):
-    """A single query, by products of parts of the keys."""
-    length = dot._LONG + more
-    form, value = made("dot", leading, length, 4, 3)
-    assert dot.is_long_and_narrow(form, value)
-    for mask in (None, torch.rand(length) < 0.5, torch.zeros(length, dtype=torch.bool)):
-        found = dot.single_in_parts(form, value, mask, Softmax(0.5))
-        for tensor, right in zip(found, exact(form, value, mask, 0.5)):
-            close(tensor, right)
