@@ -234,6 +234,137 @@ def backward_pair(t, e, a, b, sum_a, sum_b, row):
             sum_b[s, d] += g_0 + g_1
 
 
+# Loops over the rows of keys and values, four or eight at once so that narrow ones fill vectors too, and then the rest.
+# They are functions because LLVM makes less of them inside a larger one. Rows that follow each other are faster: of those
+# in a list it has to make sure, one by one, that they are not where the result is.
+
+
+@compiled
+def dot(query, keys, a, width):
+    """q·k of the key at a place."""
+    total = ZERO
+    for i in range(u64(width)):
+        total += query[i] * keys[a + i]
+    return total
+
+
+@compiled
+def square(query, keys, a, width):
+    """‖q − k‖²."""
+    total = ZERO
+    for i in range(u64(width)):
+        total += (query[i] - keys[a + i]) * (query[i] - keys[a + i])
+    return total
+
+
+@compiled
+def dots_in_line(query, keys, stride, first, last, width, power, at):
+    """power[at + s] = q·k of the s-th key, from first to last."""
+    step, fours = u64(stride), u64(last - (last - first) % 4)
+    for s in range(u64(first), fours, u64(4)):
+        a = s * step
+        b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
+        w, x, y, z = ZERO, ZERO, ZERO, ZERO
+        for i in range(u64(width)):
+            w += query[i] * keys[a + i]
+            x += query[i] * keys[b + i]
+            y += query[i] * keys[c + i]
+            z += query[i] * keys[d + i]
+        j = at + s
+        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
+    for s in range(fours, u64(last)):
+        power[at + s] = dot(query, keys, s * step, width)
+
+
+@compiled
+def dots_of_rows(query, keys, stride, rows, first, last, width, power, at):
+    """The same of keys in a list: the s-th is row rows[s]."""
+    fours = u64(last - (last - first) % 4)
+    for s in range(u64(first), fours, u64(4)):
+        a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
+        c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
+        w, x, y, z = ZERO, ZERO, ZERO, ZERO
+        for i in range(u64(width)):
+            w += query[i] * keys[a + i]
+            x += query[i] * keys[b + i]
+            y += query[i] * keys[c + i]
+            z += query[i] * keys[d + i]
+        j = at + s
+        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
+    for s in range(fours, u64(last)):
+        power[at + s] = dot(query, keys, u64(rows[s] * stride), width)
+
+
+@compiled
+def squares_of_rows(query, keys, stride, rows, first, last, width, power, at):
+    """‖q − k‖² of the same."""
+    fours = u64(last - (last - first) % 4)
+    for s in range(u64(first), fours, u64(4)):
+        a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
+        c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
+        w, x, y, z = ZERO, ZERO, ZERO, ZERO
+        for i in range(u64(width)):
+            w += (query[i] - keys[a + i]) * (query[i] - keys[a + i])
+            x += (query[i] - keys[b + i]) * (query[i] - keys[b + i])
+            y += (query[i] - keys[c + i]) * (query[i] - keys[c + i])
+            z += (query[i] - keys[d + i]) * (query[i] - keys[d + i])
+        j = at + s
+        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
+    for s in range(fours, u64(last)):
+        power[at + s] = square(query, keys, u64(rows[s] * stride), width)
+
+
+@compiled
+def additive_of_rows(query, keys, stride, rows, first, last, width, weight, power, at):
+    """v·tanh(q + k) of the same."""
+    for s in range(u64(first), u64(last)):
+        a, total = u64(rows[s] * stride), ZERO
+        for i in range(u64(width)):
+            total += weight[i] * tanh(query[i] + keys[a + i])
+        power[at + s] = total
+
+
+@compiled
+def add(out, values, a, depth, w):
+    """out += w times the row at a place."""
+    for e in range(u64(depth)):
+        out[e] += w * values[a + e]
+
+
+@compiled
+def sum_in_line(out, values, stride, first, last, depth, power, at):
+    """out += power[at + s] times the s-th row of the values, from first to last."""
+    step, eights = u64(stride), u64(last - (last - first) % 8)
+    for s in range(u64(first), eights, u64(8)):
+        a = s * step
+        b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
+        f, g, h, k = a + u64(4) * step, a + u64(5) * step, a + u64(6) * step, a + u64(7) * step
+        i = at + s
+        p, q, r, t = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
+        w, x, y, z = power[i + u64(4)], power[i + u64(5)], power[i + u64(6)], power[i + u64(7)]
+        for e in range(u64(depth)):
+            one = (p * values[a + e] + q * values[b + e]) + (r * values[c + e] + t * values[d + e])
+            two = (w * values[f + e] + x * values[g + e]) + (y * values[h + e] + z * values[k + e])
+            out[e] += one + two
+    for s in range(eights, u64(last)):
+        add(out, values, s * step, depth, power[at + s])
+
+
+@compiled
+def sum_of_rows(out, values, stride, rows, first, last, depth, power, at):
+    """The same of rows in a list."""
+    fours = u64(last - (last - first) % 4)
+    for s in range(u64(first), fours, u64(4)):
+        a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
+        c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
+        i = at + s
+        w, x, y, z = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
+        for e in range(u64(depth)):
+            out[e] += (w * values[a + e] + x * values[b + e]) + (y * values[c + e] + z * values[d + e])
+    for s in range(fours, u64(last)):
+        add(out, values, u64(rows[s] * stride), depth, power[at + s])
+
+
 @compiled
 def inside(start, width, keys):
     """The offsets low..high of a window that fall on existing keys, low <= high. ``start`` may be any integer."""
@@ -249,16 +380,9 @@ def local_dot(first, last, query, key, starts, out):
         n, t = item // queries, item % queries
         start, low, high = inside(starts[n, t], width, key.shape[1])
         fill(out[n, t], ZERO)
-        e, q, wide = out[n, t], floats(query.ctypes.data + 4 * item * query.shape[2]), 4 * key.shape[2]
-        row = key.ctypes.data + (n * key.shape[1] + start) * wide
-        whole = high - (high - low) % 4
-        for w in range(low, whole, 4):
-            a, b, c, d = row + w * wide, row + (w + 1) * wide, row + (w + 2) * wide, row + (w + 3) * wide
-            e[w], e[w + 1], e[w + 2], e[w + 3] = dots(q, floats(a), floats(b), floats(c), floats(d), key.shape[2])
-        for w in range(whole, high):
-            k = floats(row + w * wide)
-            for d in range(key.shape[2]):
-                e[w] += q[d] * k[d]
+        q = floats(query.ctypes.data + 4 * item * query.shape[2])
+        keys = floats(key.ctypes.data + 4 * (n * key.shape[1] + start) * key.shape[2])
+        dots_in_line(q, keys, key.shape[2], low, high, key.shape[2], out[n, t], u64(0))
 
 
 @compiled
@@ -269,17 +393,9 @@ def local_sum(first, last, weights, value, starts, out):
         n, t = item // queries, item % queries
         start, low, high = inside(starts[n, t], width, value.shape[1])
         fill(out[n, t], ZERO)
-        x, total, wide = weights[n, t], floats(out.ctypes.data + 4 * item * out.shape[2]), 4 * value.shape[2]
-        row = value.ctypes.data + (n * value.shape[1] + start) * wide
-        whole = high - (high - low) % 4
-        for w in range(low, whole, 4):
-            a, b, c, d = row + w * wide, row + (w + 1) * wide, row + (w + 2) * wide, row + (w + 3) * wide
-            a, b, c, d = floats(a), floats(b), floats(c), floats(d)
-            accumulate(total, value.shape[2], x[w], a, x[w + 1], b, x[w + 2], c, x[w + 3], d)
-        for w in range(whole, high):
-            v = floats(row + w * wide)
-            for d in range(value.shape[2]):
-                total[d] += x[w] * v[d]
+        total = floats(out.ctypes.data + 4 * item * out.shape[2])
+        values = floats(value.ctypes.data + 4 * (n * value.shape[1] + start) * value.shape[2])
+        sum_in_line(total, values, value.shape[2], low, high, value.shape[2], weights[n, t], u64(0))
 
 
 @compiled
@@ -336,67 +452,6 @@ def local_additive_backward(first, last, query, key, weight, starts, grad, grad_
 
 
 @compiled
-def dots(query, keys, stride, rows, first, last, width, power, at):
-    """power[at + s] = q·k, where k is row rows[s] of the keys, from first to last in fours, so that narrow ones fill
-    vectors too. This and the next are functions because LLVM makes less of them inside `single`."""
-    for s in range(u64(first), u64(last), u64(4)):
-        a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
-        c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
-        w, x, y, z = ZERO, ZERO, ZERO, ZERO
-        for i in range(u64(width)):
-            w += query[i] * keys[a + i]
-            x += query[i] * keys[b + i]
-            y += query[i] * keys[c + i]
-            z += query[i] * keys[d + i]
-        j = at + s
-        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
-
-
-@compiled
-def dots_in_line(query, keys, stride, first, last, width, power, at):
-    """The same of keys that follow each other, a third faster; the last four may begin before first."""
-    step = u64(stride)
-    for group in range(u64(first), u64(last), u64(4)):
-        s = u64(min(group, u64(last) - u64(4)))
-        a = s * step
-        b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
-        w, x, y, z = ZERO, ZERO, ZERO, ZERO
-        for i in range(u64(width)):
-            w += query[i] * keys[a + i]
-            x += query[i] * keys[b + i]
-            y += query[i] * keys[c + i]
-            z += query[i] * keys[d + i]
-        j = at + s
-        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
-
-
-@compiled
-def squares(query, keys, stride, rows, first, last, width, power, at):
-    """‖q − k‖² of the same."""
-    for s in range(u64(first), u64(last), u64(4)):
-        a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
-        c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
-        w, x, y, z = ZERO, ZERO, ZERO, ZERO
-        for i in range(u64(width)):
-            w += (query[i] - keys[a + i]) * (query[i] - keys[a + i])
-            x += (query[i] - keys[b + i]) * (query[i] - keys[b + i])
-            y += (query[i] - keys[c + i]) * (query[i] - keys[c + i])
-            z += (query[i] - keys[d + i]) * (query[i] - keys[d + i])
-        j = at + s
-        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
-
-
-@compiled
-def bent(query, keys, stride, rows, first, last, width, weight, power, at):
-    """v·tanh(q + k) of the same, one by one."""
-    for s in range(u64(first), u64(last)):
-        a, total = u64(rows[s] * stride), ZERO
-        for i in range(u64(width)):
-            total += weight[i] * tanh(query[i] + keys[a + i])
-        power[at + s] = total
-
-
-@compiled
 def amplify(power, at, count, scale, found):
     """Scores from a place on times ``scale``, there and in ``found``."""
     for s in range(u64(count)):
@@ -427,35 +482,6 @@ def weigh(scores, first, count, sharpness):
 
 
 @compiled
-def accumulate(out, values, stride, first, last, depth, power, at):
-    """out += power[at + s] times the s-th row of the values, from first to last in eights."""
-    step = u64(stride)
-    for s in range(u64(first), u64(last), u64(8)):
-        a = s * step
-        b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
-        f, g, h, k = a + u64(4) * step, a + u64(5) * step, a + u64(6) * step, a + u64(7) * step
-        i = at + s
-        p, q, r, t = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
-        w, x, y, z = power[i + u64(4)], power[i + u64(5)], power[i + u64(6)], power[i + u64(7)]
-        for e in range(u64(depth)):
-            one = (p * values[a + e] + q * values[b + e]) + (r * values[c + e] + t * values[d + e])
-            two = (w * values[f + e] + x * values[g + e]) + (y * values[h + e] + z * values[k + e])
-            out[e] += one + two
-
-
-@compiled
-def gather(out, values, stride, rows, first, last, depth, power, at):
-    """The same of row rows[s], in fours and slower: of each LLVM makes sure that it is not where ``out`` is."""
-    for s in range(u64(first), u64(last), u64(4)):
-        a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
-        c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
-        i = at + s
-        w, x, y, z = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
-        for e in range(u64(depth)):
-            out[e] += (w * values[a + e] + x * values[b + e]) + (y * values[c + e] + z * values[d + e])
-
-
-@compiled
 def single(first, last, kind, sizes, query, key, value, weight, allowed, place, scale, sharpness, scores, logs, out):
     """One query of each head, which looks at the S keys of its item. The unit of work is a batch item n, ``together``
     of its heads and a piece of the keys.
@@ -473,7 +499,7 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
     """
     heads, together, length, width, depth = sizes
     scale, sharpness = f32(scale), f32(sharpness)
-    pieces, groups, wide = (length + PIECE - 1) // PIECE, heads // together, min(length, PIECE) + 3
+    pieces, groups, wide = (length + PIECE - 1) // PIECE, heads // together, min(length, PIECE)
     block = PIECE if together == 1 else BLOCK
     rows = np.empty(wide, np.int64)
     power = np.empty(together * wide, f32)  # scores and then weights, ``wide`` of each head
@@ -481,30 +507,26 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
         piece, group, n = item % pieces, item // pieces % groups, item // pieces // groups
         start, head = piece * PIECE, group * together
         count = min(length - start, PIECE)
-        lined = place[0] == 0 and count >= 4
+        for s in range(count):
+            rows[s] = start + s
         if place[0]:
             where = numbers(place[0] + 8 * (n * place[1] + start * place[2]))
             for s in range(count):
                 rows[s] = where[s * place[2]]
-        else:
-            for s in range(count):
-                rows[s] = start + s
-        rows[count : count + 3] = rows[count - 1]  # the scores of which are lost
         for s in range(0, count, block):
             end = min(s + block, count)
             for h in range(together):
                 q = floats(query[0] + 4 * (n * query[1] + (head + h) * query[2]))
-                keys = floats(key[0] + 4 * (n * key[1] + (head + h) * key[2]))
-                if kind == DOT and lined:
-                    ahead = floats(key[0] + 4 * (n * key[1] + (head + h) * key[2] + start * key[3]))
-                    dots_in_line(q, ahead, key[3], s, end, width, power, u64(h * wide))
+                base, at = key[0] + 4 * (n * key[1] + (head + h) * key[2]), u64(h * wide)
+                if kind == DOT and place[0] == 0:
+                    dots_in_line(q, floats(base + 4 * start * key[3]), key[3], s, end, width, power, at)
                 elif kind == DOT:
-                    dots(q, keys, key[3], rows, s, end, width, power, u64(h * wide))
+                    dots_of_rows(q, floats(base), key[3], rows, s, end, width, power, at)
                 elif kind == SQUARE:
-                    squares(q, keys, key[3], rows, s, end, width, power, u64(h * wide))
+                    squares_of_rows(q, floats(base), key[3], rows, s, end, width, power, at)
                 else:
                     v = floats(weight[0] + 4 * (head + h) * weight[1])
-                    bent(q, keys, key[3], rows, s, end, width, v, power, u64(h * wide))
+                    additive_of_rows(q, floats(base), key[3], rows, s, end, width, v, power, at)
         for h in range(together):
             found = floats(scores + 4 * ((n * heads + head + h) * length + start))
             amplify(power, u64(h * wide), count, scale, found)
@@ -527,19 +549,12 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
             context = floats(out + 4 * index * depth)
             for e in range(depth):
                 context[e] = ZERO
-        lined = place[0] == 0 and allowed[0] == 0
-        whole = kept - kept % (8 if lined else 4)
         for s in range(0, kept, block):
+            end = min(s + block, kept)
             for h in range(together):
                 context = floats(out + 4 * ((n * heads + head + h) * pieces + piece) * depth)
-                values = floats(value[0] + 4 * (n * value[1] + (head + h) * value[2]))
-                at, end = u64(h * wide), min(s + block, kept)
-                if lined:
-                    ahead = floats(value[0] + 4 * (n * value[1] + (head + h) * value[2] + start * value[3]))
-                    accumulate(context, ahead, value[3], s, min(end, whole), depth, power, at)
+                base, at = value[0] + 4 * (n * value[1] + (head + h) * value[2]), u64(h * wide)
+                if place[0] == 0 and allowed[0] == 0:
+                    sum_in_line(context, floats(base + 4 * start * value[3]), value[3], s, end, depth, power, at)
                 else:
-                    gather(context, values, value[3], rows, s, min(end, whole), depth, power, at)
-                for rest in range(max(s, whole), end):
-                    row, w = u64(rows[rest] * value[3]), power[at + u64(rest)]
-                    for e in range(u64(depth)):
-                        context[e] += w * values[row + e]
+                    sum_of_rows(context, floats(base), value[3], rows, s, end, depth, power, at)
