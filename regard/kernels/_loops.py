@@ -234,9 +234,9 @@ def backward_pair(t, e, a, b, sum_a, sum_b, row):
             sum_b[s, d] += g_0 + g_1
 
 
-# Loops over the rows of keys and values, four or eight at once so that narrow ones fill vectors too, and then the rest.
-# They are functions because LLVM makes less of them inside a larger one. Rows that follow each other are faster: of those
-# in a list it has to make sure, one by one, that they are not where the result is.
+# Loops over the rows of keys and values, four or eight at once so that narrow ones fill vectors too, and then the
+# rest. They are functions because LLVM makes less of them inside a larger one. Rows that follow each other are faster:
+# those in a list have to be compared, one by one, with where the result is.
 
 
 @compiled
