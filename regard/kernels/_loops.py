@@ -549,12 +549,13 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
             context = floats(out + 4 * index * depth)
             for e in range(depth):
                 context[e] = ZERO
+        lined = place[0] == 0 and kept > 0 and rows[kept - 1] == start + kept - 1  # also where the rest is padding
         for s in range(0, kept, block):
             end = min(s + block, kept)
             for h in range(together):
                 context = floats(out + 4 * ((n * heads + head + h) * pieces + piece) * depth)
                 base, at = value[0] + 4 * (n * value[1] + (head + h) * value[2]), u64(h * wide)
-                if place[0] == 0 and allowed[0] == 0:
+                if lined:
                     sum_in_line(context, floats(base + 4 * start * value[3]), value[3], s, end, depth, power, at)
                 else:
                     sum_of_rows(context, floats(base), value[3], rows, s, end, depth, power, at)
