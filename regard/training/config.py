@@ -31,7 +31,8 @@ class TrainConfig:
         min_lr: no schedule but the warm-up goes below it.
         clip: largest norm of the gradient.
         accumulate: batches to a step.
-        precision: float32, bfloat16 or float16 (mixed; the weights stay float32).
+        precision: float32, bfloat16 or float16 (mixed; the weights stay float32); auto is bfloat16 where the device has
+            instructions for it, and float32 elsewhere.
         device: auto, or cpu where a GPU must not be used.
         threads: of PyTorch, on the CPU, at most ``OMP_NUM_THREADS`` if that is set; None leaves them alone.
         seed: of everything random.
@@ -89,7 +90,7 @@ class TrainConfig:
         for name, known in {
             "optimizer": OPTIMIZERS,
             "schedule": SCHEDULES,
-            "precision": tuple(PRECISIONS),
+            "precision": ("auto", *PRECISIONS),
             "device": ("auto", "cpu"),
             "decay_in": ("epochs", "steps"),
             "mode": ("min", "max"),

@@ -25,7 +25,7 @@ def _accelerator(config: TrainConfig) -> Any:
         from accelerate.utils import GradientAccumulationPlugin  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"training needs {error.name}. Type: pip install 'regard[train]'") from None
-    precision = PRECISIONS[config.precision]
+    precision = PRECISIONS[chosen_precision(config)]
     # accelerate would hold a second training in this process to the precision of the first.
     if AcceleratorState._shared_state and AcceleratorState().mixed_precision != precision:
         AcceleratorState._reset_state()
@@ -39,6 +39,19 @@ def _accelerator(config: TrainConfig) -> Any:
     if config.precision == "float16" and accelerator.device.type == "cpu":
         raise ValueError("precision 'float16' needs a GPU; on the CPU use bfloat16 or float32")
     return accelerator
+
+
+def chosen_precision(config: TrainConfig) -> str:
+    """What ``auto`` means here: a machine without instructions for bfloat16 computes it more slowly than float32."""
+    if config.precision != "auto":
+        return config.precision
+    device = None if config.device == "cpu" else torch.accelerator.current_accelerator(check_available=True)
+    kind = "cpu" if device is None else device.type
+    if kind == "cuda":
+        has = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        has = kind == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return "bfloat16" if has else "float32"
 
 
 def _most_threads() -> int:

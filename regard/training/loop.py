@@ -27,7 +27,7 @@ from regard._lazy import nearest
 from regard.training import checkpoint, rng
 from regard.training.average import average
 from regard.training.config import TrainConfig
-from regard.training.engine import Engine
+from regard.training.engine import Engine, chosen_precision
 from regard.training.interrupt import Interrupt
 from regard.training.means import Means
 from regard.training.metrics import Board, Metrics
@@ -151,6 +151,8 @@ class _Loop:
 
     def go(self) -> Summary:
         state, config = self.state, self.config
+        if config.precision == "auto":
+            self.progress.say(f"computing in {chosen_precision(config)}")
         if state.step:
             self.progress.say(f"going on from step {state.step}, epoch {self.position:.2f}")
         else:

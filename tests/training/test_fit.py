@@ -330,7 +330,7 @@ def test_another_model_cannot_go_on(tmp_path):
         train(tmp_path / "run", model=Toy(width=4), resume=True, steps=30)
 
 
-def test_bfloat16_and_the_model_comes_back_as_it_was(tmp_path):
+def test_bfloat16_and_the_model_comes_back_as_it_was(tmp_path, monkeypatch):
     seen = []
 
     class Watched(Toy):
@@ -347,6 +347,13 @@ def test_bfloat16_and_the_model_comes_back_as_it_was(tmp_path):
     seen.clear()
     train(tmp_path / "c", model=model, precision="float32")
     assert not any(seen)
+    for number, has in enumerate((False, True)):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda has=has: has)
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+        seen.clear()
+        said = io.StringIO()
+        train(tmp_path / f"auto{number}", model=model, precision="auto", device="cpu", said=said)
+        assert set(seen) == {has} and f"computing in {'bfloat16' if has else 'float32'}" in said.getvalue()
     assert all(p.dtype == torch.float32 for p in model.parameters())
 
 
