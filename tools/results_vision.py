@@ -68,7 +68,7 @@ def ram(lab: Sights) -> Iterator[str]:
         yield f"| {title} | {found['error']:.2f} | {paper} | {cost} | {found['minutes']:.0f} |"
 
 
-CATCH = Cell("ram-catch", "ram-catch", 40)
+CATCH = Cell("ram-catch", "ram-catch", 20)
 
 
 def catch(lab: Sights) -> Iterator[str]:
