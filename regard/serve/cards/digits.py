@@ -92,8 +92,9 @@ class Digits(Card):
         return type(self.task)(dataclasses.replace(config, kind="cluttered", data="drawn", size=size, drawn=1000))
 
     def data(self) -> str:
-        found = self.task.config
-        return "generated digits" if found.data == "drawn" else f"{found.data}, {found.kind}"
+        learnt = self.trained.task.config
+        told = "generated digits" if learnt.data == "drawn" else f"{learnt.data}, {learnt.kind}"
+        return told if self.paints or self.task.config.data == learnt.data else f"{told}; examples are generated"
 
     def examples(self) -> Sequence[Wire]:
         lines = [[[[round(x, 3), round(y, 3)] for x, y in line] for line in STROKES[digit]] for digit in (3, 5)]
