@@ -278,7 +278,7 @@ def dots_in_line(query, keys, stride, first, last, width, power, at):
 
 @compiled
 def dots_of_rows(query, keys, stride, rows, first, last, width, power, at):
-    """The same of keys in a list: the s-th is row rows[s]."""
+    """The same of keys in a list: the s-th is row rows[s]. A loop that both called would be a tenth slower."""
     fours = u64(last - (last - first) % 4)
     for s in range(u64(first), fours, u64(4)):
         a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
