@@ -61,6 +61,9 @@ class Config:
     """Of the whole network, localizers included, at most."""
     dropout: float = 0.0
     """Before the last layer."""
+    pace: float = 1.0
+    """Of the localizers beside the classifier: what f_loc says is taken so many times. Where the class tells little
+    about the place at first, as in a sum of digits, fast ones lose the digits before the classifier knows any."""
 
     def __post_init__(self) -> None:
         if self.body not in BODIES:
@@ -70,6 +73,8 @@ class Config:
         for name in ("channels", "height", "width", "classes", "transformers", "filters", "parameters"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not self.pace > 0:
+            raise ValueError(f"pace must be more than 0, not {self.pace}")
         smallest = min(self.height, self.width, self.crop or self.height)
         if smallest < 4:
             raise ValueError(
@@ -115,7 +120,7 @@ class STN(nn.Module):
         if config.transformer != "none":
             crop = (config.crop, config.crop) if config.crop else (config.height, config.width)
             for _ in range(config.transformers):
-                localizer = localize(config.body, image, numbers(config.transformer, config.points))
+                localizer = localize(config.body, image, numbers(config.transformer, config.points), config.pace)
                 self.transformers.append(SpatialTransformer(localizer, config.transformer, crop, points=config.points))
             image = (config.channels * config.transformers, *crop)
         room = config.parameters - size(self.transformers)
@@ -176,19 +181,30 @@ class STN(nn.Module):
         return Sight(torch.stack(grids, 1), torch.stack(crops, 1))
 
 
-def localize(body: str, image: tuple[int, int, int], outputs: int) -> nn.Sequential:
+class Scaled(nn.Linear):
+    """A linear layer times a number. Adam's steps are as large whatever the gradient, so that it sets the pace."""
+
+    def __init__(self, inputs: int, outputs: int, by: float):
+        super().__init__(inputs, outputs)
+        self.by = by
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.by * super().forward(input)
+
+
+def localize(body: str, image: tuple[int, int, int], outputs: int, pace: float = 1.0) -> nn.Sequential:
     """f_loc: (B, C, height, width) → (B, outputs)."""
     channels, height, width = image
     if body == "fcn":
         return nn.Sequential(
             nn.Flatten(), nn.Linear(channels * height * width, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(),
-            nn.Linear(32, outputs),
+            Scaled(32, outputs, pace),
         )  # fmt: skip
     return nn.Sequential(
         nn.MaxPool2d(2), nn.Conv2d(channels, 20, 5, padding=2), nn.ReLU(),
         nn.MaxPool2d(2), nn.Conv2d(20, 20, 5, padding=2), nn.ReLU(),
         nn.Flatten(), nn.Linear(20 * (height // 4) * (width // 4), 32), nn.ReLU(),
-        nn.Linear(32, outputs),
+        Scaled(32, outputs, pace),
     )  # fmt: skip
 
 
