@@ -137,7 +137,8 @@ class STN(nn.Module):
             least = size(self.transformers) + count(1)
             raise ValueError(f"parameters = {config.parameters} are too few: the smallest such network has {least}")
         self.body = built(hidden)
-        self.to(memory_format=torch.channels_last)  # the same numbers in the order that CPUs convolve fastest in
+        # The same numbers in the order that CPUs convolve fastest in.
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def counts(self) -> dict[str, int]:
         """How many parameters each half has."""
