@@ -42,6 +42,19 @@ def test_at_first_the_body_sees_the_image_itself():
     assert seen.grids.shape == (3, 2, 40, 40, 2)
 
 
+def test_the_pace_is_how_far_a_step_of_adam_takes_the_grid():
+    moved = []
+    for pace in (1.0, 0.1):
+        torch.manual_seed(0)
+        model = STN(Config(**SIZES, pace=pace))
+        optimizer = torch.optim.Adam(model.transformers.parameters(), lr=0.01)
+        before = model.sight(batch()).grids
+        model(batch())["loss"].backward()
+        optimizer.step()
+        moved.append(float((model.sight(batch()).grids - before).abs().max()))
+    assert moved[1] == pytest.approx(0.1 * moved[0], rel=0.05) and moved[0] > 0.005
+
+
 def test_each_transformer_looks_for_itself_and_is_recorded():
     torch.manual_seed(0)
     sizes = {"channels": 2, "height": 12, "width": 12, "classes": 19}
@@ -96,6 +109,7 @@ def test_variants_build():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"pace": 0.0}, "pace must be more than 0, not 0.0"),
         ({"body": "fc"}, "did you mean 'fcn'"),
         ({"transformer": "tps"}, "transformer cannot be 'tps'"),
         ({"transformers": 0}, "transformers must be at least 1"),
