@@ -184,6 +184,6 @@ def _lock(handle: int, folder: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise RuntimeError(f"another process is training in {folder}") from None
+        raise ValueError(f"another process is training in {folder}") from None
     except OSError:
         pass  # some network file systems have no locks

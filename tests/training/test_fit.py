@@ -314,7 +314,7 @@ def test_a_trained_run_is_not_overwritten(tmp_path):
 
 def test_one_process_at_a_time(tmp_path):
     run = Run.create(tmp_path / "run")
-    with run.training(), pytest.raises(RuntimeError, match="another process is training in"):
+    with run.training(), pytest.raises(ValueError, match="another process is training in"):
         fit(Toy(), Shuffled(), None, run, config())
 
 
