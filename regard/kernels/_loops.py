@@ -39,6 +39,7 @@ LEAST = f32(-87)  # below it e^x is no normal number
 
 NEVER = f32(-np.inf)
 DOT, SQUARE, ADDITIVE = range(3)  # how `single` compares: q·k, ‖q − k‖², v·tanh(q + k)
+NARROW = 32  # numbers of a row up to which eight rows at once are faster than four
 BLOCK = 16  # keys of a head before it is the next one's turn, where heads lie side by side
 PIECE = 4096  # keys whose scores stay in the nearest cache; its unit of cutting, whatever the number of threads
 
@@ -334,8 +335,8 @@ def add(out, values, a, depth, w):
 @compiled
 def sum_in_line(out, values, stride, first, last, depth, power, at):
     """out += power[at + s] times the s-th row of the values, from first to last."""
-    step, eights = u64(stride), u64(last - (last - first) % 8)
-    for s in range(u64(first), eights, u64(8)):
+    step, ahead = u64(stride), first if depth > NARROW else last - (last - first) % 8
+    for s in range(u64(first), u64(ahead), u64(8)):
         a = s * step
         b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
         f, g, h, k = a + u64(4) * step, a + u64(5) * step, a + u64(6) * step, a + u64(7) * step
@@ -346,7 +347,14 @@ def sum_in_line(out, values, stride, first, last, depth, power, at):
             one = (p * values[a + e] + q * values[b + e]) + (r * values[c + e] + t * values[d + e])
             two = (w * values[f + e] + x * values[g + e]) + (y * values[h + e] + z * values[k + e])
             out[e] += one + two
-    for s in range(eights, u64(last)):
+    fours = u64(last - (last - ahead) % 4)
+    for s in range(u64(ahead), fours, u64(4)):
+        a, i = s * step, at + s
+        b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
+        w, x, y, z = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
+        for e in range(u64(depth)):
+            out[e] += (w * values[a + e] + x * values[b + e]) + (y * values[c + e] + z * values[d + e])
+    for s in range(fours, u64(last)):
         add(out, values, s * step, depth, power[at + s])
 
 
