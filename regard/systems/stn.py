@@ -63,7 +63,7 @@ class Config:
     """Before the last layer."""
     pace: float = 1.0
     """Of the localizers beside the classifier: what f_loc says is taken so many times. Where the class tells little
-    about the place at first, as in a sum of digits, fast ones lose the digits before the classifier knows any."""
+    about the place at first, as in a sum of digits, nothing is learnt when both are equally fast."""
 
     def __post_init__(self) -> None:
         if self.body not in BODIES:

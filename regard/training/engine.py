@@ -155,7 +155,8 @@ class Engine:
         """
         for parameter, known in self.optimizer.state.items():
             for name, value in known.items():
-                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                alike = isinstance(value, Tensor) and value.shape == parameter.shape
+                if alike and value.stride() != parameter.stride():
                     known[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
     def release(self) -> None:

@@ -353,13 +353,17 @@ def weights(opened, score):
 
 
 def stations(opened):
-    found = dict(re.findall(r"(\w+)=([^&]*)", opened.evaluate("decodeURIComponent(location.hash)")))
+    """Of the address, once it has stayed the same for longer than the page waits before it writes."""
+    before, now = None, ""
+    while now != before or "query=" not in now:
+        opened.wait_for_timeout(600)
+        before, now = now, opened.evaluate("decodeURIComponent(location.hash)")
+    found = dict(re.findall(r"(\w+)=([^&]*)", now))
     return {name: torch.tensor(json.loads(found[name]), dtype=torch.float64) for name in ("query", "keys", "values")}
 
 
 class TestPlayground:
     def library(self, opened, score):
-        opened.wait_for_timeout(500)  # then the address is up to date
         found = stations(opened)
         out = regard.attend(found["query"][None], found["keys"], found["values"], score=score)
         return out.weights[0].tolist(), out.context[0].tolist()

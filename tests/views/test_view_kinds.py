@@ -160,7 +160,16 @@ class TestWhatIsShown:
         opened.keyboard.press("ArrowRight")
         written = opened.locator(".box.write")
         assert [float(written.get_attribute(name)) for name in ("x", "y", "width")] == [7.5, 5.5, 6]
-        assert opened.locator(".box.read").count() == 1
+        assert opened.locator(".box.read").count() == 1 and opened.locator(".box.beyond").count() == 0
+
+    def test_a_box_that_reaches_beyond_the_picture_is_dashed_along_its_border(self, show):
+        beyond = np.array([[10.0, 8.0, 30.0, 1.0]] * STEPS)
+        opened = show(canvas.view(pixels(STEPS, 1, 20, 20), BOX, beyond, image=pixels(1, 20, 20)))
+        opened.keyboard.press("ArrowRight")
+        written = opened.locator(".box.write.beyond")
+        left, top, wide, high = (float(written.get_attribute(name)) for name in ("x", "y", "width", "height"))
+        assert min(left, top) > 0 and left + wide < 20 and top + high < 20 and min(wide, high) > 19
+        assert opened.locator(".box.read.beyond").count() == 0
 
     def test_a_classifier_that_reads(self, show):
         opened = show(canvas.view(read=BOX, patch=pixels(STEPS, 1, 3, 3), image=pixels(1, 20, 20)))

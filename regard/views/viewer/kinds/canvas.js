@@ -1,5 +1,5 @@
 // DRAW at work: the canvas after each step, the box that was written, and the box that was read in the image; or, where
-// it classifies, the glimpses that it read.
+// it classifies, the glimpses that it read. A box that reaches beyond the picture is dashed along its border.
 //
 // data: { canvas (T, C, height, width) | null, image (C, height, width) | null, patch (T, C, n, n) | null, read, write
 //         (T, 4) | null: x, y of the centre in pixels from 0, side, σ }
@@ -8,6 +8,8 @@ import { drawing, element } from "../dom.js";
 import { picture, stage } from "../pixels.js";
 import { player } from "../player.js";
 import { register } from "../registry.js";
+
+const EDGE = 0.2; // pixels between the border and the line of a box that reaches beyond it
 
 register("canvas", (data, root, { signal, announce, keyboard }) => {
   const { canvas, image, patch, read, write } = data;
@@ -41,8 +43,15 @@ register("canvas", (data, root, { signal, announce, keyboard }) => {
   function box(boxes, t, kind) {
     if (!boxes || time === null) return []; // at the end there is nothing left to do
     const [x, y, side, sigma] = boxes.values.subarray(4 * t, 4 * t + 4);
-    const corner = { x: x + 0.5 - side / 2, y: y + 0.5 - side / 2, width: side, height: side };
-    return [drawing("rect", { ...corner, class: `box ${kind}`, "stroke-width": Math.min(Math.max(1.5 * sigma, 1.5), 8) })];
+    const ends = [[x, width], [y, height]].map(([middle, room]) => {
+      const all = [middle + 0.5 - side / 2, middle + 0.5 + side / 2];
+      return [all, all.map((end) => Math.min(Math.max(end, EDGE), room - EDGE))];
+    });
+    const beyond = ends.some(([all, seen]) => all.some((end, i) => end !== seen[i]));
+    const [[left, right], [top, bottom]] = ends.map(([, seen]) => seen);
+    const place = { x: left, y: top, width: right - left, height: bottom - top };
+    const line = { class: `box ${kind}${beyond ? " beyond" : ""}`, "stroke-width": Math.min(Math.max(1.5 * sigma, 1.5), 8) };
+    return [drawing("rect", { ...place, ...line })];
   }
 
   function paint() {
