@@ -18,12 +18,11 @@ import importlib
 import inspect
 import json
 import os
-import secrets
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from math import sqrt
@@ -39,6 +38,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
+from regard._files import whole
 from regard._lazy import nearest, snake
 from regard.attention import Attended, Recipe, Want, witness
 from regard.heads import MultiHead, PerHead
@@ -161,16 +161,11 @@ class Tape:
             kinds = [look.kind for look in entry.calls]
             entries.append({"name": entry.name, "kinds": kinds, "rows": entry.rows, "columns": entry.columns})
         about = {"format": "regard.tape", "version": str(VERSION), "entries": json.dumps(entries, ensure_ascii=False)}
-        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
+        with whole(path) as unfinished:
             unfinished.touch()
             mode = unfinished.stat().st_mode  # safetensors would leave a file that only its owner can read
             save_file(tensors, unfinished, metadata=about)
             unfinished.chmod(mode)
-            os.replace(unfinished, path)
-        finally:
-            with suppress(FileNotFoundError):
-                unfinished.unlink()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tape:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.views._files import replace
+from regard._files import replace
 from regard.views._shared import BLOCKS, INK, PLAIN, as_array, printable
 from regard.views.page import Quantized
 

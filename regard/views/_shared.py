@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard._files import replace
 from regard._lazy import nearest
-from regard.views._files import replace
 from regard.views._fonts import quiet
 from regard.views.text import cells, labels
 

@@ -37,8 +37,8 @@ from typing import Any
 
 import numpy as np
 
+from regard._files import replace
 from regard._lazy import nearest
-from regard.views._files import replace
 
 VERSION = 1
 """Of the data inside a page, which the viewer checks."""

@@ -129,11 +129,18 @@ def test_a_failed_write_keeps_what_was_there(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("regard.views._files.os.replace", full)
+    monkeypatch.setattr("regard._files.os.replace", full)
     with pytest.raises(OSError, match="No space left"):
         page.write(path, [view(title="other")])
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_a_folder_that_is_not_there_is_told_by_the_name_that_was_asked_for(tmp_path):
+    path = tmp_path / "nowhere" / "a.html"
+    with pytest.raises(FileNotFoundError) as told:
+        page.write(path, [view()])
+    assert told.value.filename == str(path)
 
 
 def test_an_unknown_kind_is_named():

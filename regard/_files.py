@@ -1,0 +1,30 @@
+"""Writing files that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to write what shall be at ``path``: a file beside it, which replaces it at the end, unless that failed."""
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    except OSError as error:
+        if error.filename == os.fspath(unfinished):
+            error.filename = os.fspath(path)  # the name that was asked for
+        raise
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path``. A file that was there is replaced at once or, when the disk is full, not at all."""
+    with whole(path) as unfinished:
+        unfinished.write_bytes(data)
