@@ -20,7 +20,7 @@ unbatched (T, D) query is 2-D read as (T, S). Masks combine with ``& | ~`` and b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -133,11 +133,22 @@ class Lengths(Mask):
     """The first ``lengths[b]`` keys of each batch item."""
 
     lengths: Tensor
+    _last: tuple[Any, Tensor] | None = field(default=None, init=False, repr=False)
+    """The tensor made last and what it was made for: the layers of a model all ask for the same."""
 
     def by_query(self, rank: int) -> bool:
         return False
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        if _traced(self.lengths) or torch.is_inference_mode_enabled() or self.lengths.is_inference():
+            return self._made(shape, device)
+        asked, last = (len(shape), shape[0], shape[-1], device, self.lengths._version), self._last
+        if last is None or last[0] != asked:
+            last = asked, self._made(shape, device)
+            object.__setattr__(self, "_last", last)
+        return last[1]
+
+    def _made(self, shape: Shape, device: torch.device | str | None) -> Tensor:
         lengths = self.lengths if device is None else self.lengths.to(device)
         items = 1 if len(shape) == 2 else shape[0]
         if lengths.numel() != items and lengths.numel() != 1:
@@ -329,11 +340,12 @@ def _ignored(mask: Tensor, name: str) -> Tensor:
 
 def may_look(tensor: Tensor) -> bool:
     """Reading values is free on an eager CPU tensor; elsewhere it stalls a device or breaks a trace."""
-    return (
-        tensor.device.type == "cpu"
-        and not torch.compiler.is_compiling()
-        and not torch._C._functorch.is_batchedtensor(tensor)
-    )
+    return tensor.device.type == "cpu" and not _traced(tensor)
+
+
+def _traced(tensor: Tensor) -> bool:
+    """Does it stand for others, so that neither it nor what is made of it may be kept?"""
+    return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(tensor)
 
 
 def _misfit(mask: Tensor, shape: Shape) -> str:

@@ -108,6 +108,20 @@ def test_misfits_name_both_shapes():
         allowed(masks.lengths(torch.tensor([1, 1, 1])))
 
 
+def test_a_tensor_of_lengths_is_made_once_for_the_layers_of_a_model():
+    numbers = torch.tensor([2, 5])
+    mask = masks.lengths(numbers)
+    first = mask.tensor((B, T, S))
+    assert mask.tensor((B, T + 1, S)) is first
+    assert mask.tensor((B, 2, T, S)).shape == (B, 1, 1, S)
+    assert mask.tensor((B, T, S + 1)).sum().item() == 7
+    numbers[0] = 1
+    assert mask.tensor((B, T, S)).sum().item() == 6
+    with torch.inference_mode():
+        assert mask.tensor((B, T, S)).is_inference()
+    assert not mask.tensor((B, T, S)).is_inference()
+
+
 @pytest.mark.parametrize("lengths", [torch.tensor([1.0, float("nan")]), torch.tensor([-1, 2]), torch.ones(2, 2).long()])
 def test_bad_lengths(lengths):
     with pytest.raises(ValueError, match="length"):

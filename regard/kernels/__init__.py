@@ -95,8 +95,9 @@ def sparse_product(sparse: Tensor, matrix: Tensor) -> Tensor:
 
 def keep(form: _Any) -> _Any:
     """The form with copies of whatever an optimizer could change in place."""
-    held: dict[str, Any] = {name: _own(tensor) for name, tensor in vars(form).items() if isinstance(tensor, Tensor)}
-    return replace(form, **held)
+    given = {name: tensor for name, tensor in vars(form).items() if isinstance(tensor, Tensor)}
+    held: dict[str, Any] = {name: own for name, tensor in given.items() if (own := _own(tensor)) is not tensor}
+    return replace(form, **held) if held else form
 
 
 def scores(form: Form) -> Tensor:

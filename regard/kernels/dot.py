@@ -44,11 +44,10 @@ def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bo
     mask, dead = None, None
     if allowed is not None and not causal:
         # A dead row looks everywhere and is zeroed afterwards, so that nothing is ever NaN.
-        mask, dead = allowed, ~allowed.any(dim=-1, keepdim=True)
-        if not may_look(dead) or bool(dead.any()):
+        mask, alive = allowed, allowed.any(dim=-1, keepdim=True)
+        if not may_look(alive) or not bool(alive.all()):
+            dead = ~alive
             mask = allowed | dead
-        else:
-            dead = None
     if form.bias is not None:
         bias = form.bias / temperature
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
