@@ -18,10 +18,14 @@ def fits(logits: Tensor) -> bool:
 
 
 def trains(rows: Tensor, weight: Tensor) -> bool:
-    """May a loss of logits rows·weight be computed, and its gradient, by :func:`errors_`?"""
-    plain = torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()
-    plain = plain or torch._C._functorch.maybe_current_level() is not None
-    return not plain and kernels._fits_numba(rows, weight)
+    """May a loss of logits rows·weight be computed, and its gradient, by :func:`errors_`? The products may be those of
+    bfloat16; the small gradients of float16 need a larger loss, which is not known yet."""
+    if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None:
+        return False
+    if not torch.is_autocast_enabled("cpu"):
+        return kernels._fits_numba(rows, weight)
+    known = rows.dtype in (torch.float32, torch.bfloat16) and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    return known and kernels._fits_numba(weight)
 
 
 def likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:

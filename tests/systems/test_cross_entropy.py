@@ -43,6 +43,35 @@ def test_value_and_gradients_are_torchs(count, smoothing, bias):
         torch.testing.assert_close(grad, right, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_in_bfloat16_are_no_worse_than_torchs(bias, kind, monkeypatch):
+    rows, output, wanted = case(200, bias=bias)
+    rows = rows.detach().to(kind).requires_grad_()
+    inputs = [rows, *output.parameters()]
+
+    def measured():
+        with torch.autocast("cpu", torch.bfloat16):
+            found = cross_entropy(rows, output, wanted, 0.1)
+        return found, torch.autograd.grad(found.loss, inputs)
+
+    found, grads = measured()
+    monkeypatch.setattr(module.vocabulary, "trains", lambda *_: False)
+    plain, others = measured()
+    assert type(found.loss.grad_fn).__name__ == "_PiecesBackward" != type(plain.loss.grad_fn).__name__
+    torch.testing.assert_close(found.loss, plain.loss, rtol=1e-5, atol=0)
+    assert found.right == plain.right
+    exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    logits = functional.linear(*exact)
+    loss = functional.cross_entropy(logits, wanted, reduction="sum", label_smoothing=0.1)
+    for grad, other, right in zip(grads, others, torch.autograd.grad(loss, exact), strict=True):
+        assert grad.dtype == other.dtype
+        error, usual = ((each.double() - right).abs().max() for each in (grad, other))
+        assert error <= 1.5 * usual
+        assert error < 0.02 * right.abs().max()
+
+
 def test_in_numbers():
     """Three kinds, one row: log-probabilities by hand."""
     output = nn.Linear(1, 3)

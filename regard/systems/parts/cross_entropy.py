@@ -42,28 +42,37 @@ def cross_entropy(rows: Tensor, output: nn.Linear, wanted: Tensor, smoothing: fl
         loss = (1 - smoothing) * nll - smoothing * log_prob.mean(-1).sum() if smoothing else nll
         return Entropy(loss, nll.detach(), right)
     learning = torch.is_grad_enabled() and (rows.requires_grad or output.weight.requires_grad)
-    return Entropy(*_Pieces.apply(rows, output.weight, output.bias, wanted, smoothing, learning))
+    kind = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
+    return Entropy(*_Pieces.apply(rows, output.weight, output.bias, wanted, smoothing, learning, kind))
 
 
 class _Pieces(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None, wanted: Tensor, smoothing: float, learning: bool
+        ctx: Any,
+        rows: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        wanted: Tensor,
+        smoothing: float,
+        learning: bool,
+        kind: torch.dtype,
     ) -> tuple[Tensor, Tensor, Tensor]:
         kinds = len(weight)
         size = max(_ENTRIES // kinds, 64)
-        logits = rows.new_empty(min(size, len(rows)), kinds)
-        inputs, sums = (rows, weight, bias), rows.new_zeros(3)
+        logits = weight.new_empty(min(size, len(rows)), kinds)
+        inputs, sums, factor = (rows, weight, bias), weight.new_zeros(3), weight.to(kind)
         given: list[Any] = [torch.zeros_like(t) if learning and t is not None else None for t in inputs]
         for first in range(0, len(rows), size):
-            some = rows[first : first + size]
-            error = torch.mm(some, weight.t(), out=logits[: len(some)])
+            some = rows[first : first + size].to(kind)
+            error = _product(some, factor.t(), logits[: len(some)])
             if bias is not None:
                 error += bias
             sums += vocabulary.errors_(error, wanted[first : first + size], smoothing, learning).sum(0)
             if learning:
-                torch.mm(error, weight, out=given[0][first : first + size])
-                given[1].addmm_(error.t(), some)
+                narrow = error.to(kind)
+                _product(narrow, factor, given[0][first : first + size])
+                _product(narrow.t(), some, given[1], add=True)
                 if bias is not None:
                     given[2] += error.sum(0)
         ctx.save_for_backward(*given)
@@ -74,4 +83,11 @@ class _Pieces(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        return *(None if tensor is None else tensor * grad for tensor in ctx.saved_tensors), None, None, None
+        return *(None if tensor is None else tensor * grad for tensor in ctx.saved_tensors), None, None, None, None
+
+
+def _product(a: Tensor, b: Tensor, out: Tensor, add: bool = False) -> Tensor:
+    """a @ b written, or added, to ``out``, which may be of another kind of number."""
+    if out.dtype == a.dtype:
+        return out.addmm_(a, b, beta=1 if add else 0)
+    return out.add_(a @ b) if add else out.copy_(a @ b)
