@@ -86,7 +86,7 @@ def facts(folder):
 def test_it_trains_is_stopped_goes_on_and_prints(data, home, monkeypatch, capsys):
     """The whole way: the second session goes on where the first stopped, the third finds all done."""
     first, began = facts(home / "luong-0"), (home / "luong-0" / "metrics.jsonl").read_text().splitlines()[0]
-    assert first["summary"]["ended"] == "SIGINT" and 0 < first["summary"]["steps"] < STEPS
+    assert first["summary"]["ended"] == "SIGTERM" and 0 < first["summary"]["steps"] < STEPS
     monkeypatch.setenv("REGARD_DATA", str(data))
     monkeypatch.setattr(tool, "SYSTEMS", TWO)
 

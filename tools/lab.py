@@ -101,7 +101,7 @@ class Lab:
                     say(f"{ended} of {len(cells)} ended · {told}", passing=True)
         finally:
             for process in running.values():
-                process.send_signal(signal.SIGINT)
+                process.terminate()  # also one that has just begun, and would not hear Ctrl-C yet
             for process in running.values():
                 process.wait()
         if failed:

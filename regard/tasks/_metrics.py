@@ -17,18 +17,20 @@ _BLEU_TOKENIZERS = {"zh": "zh", "ja": "char", "th": "char", "lo": "char", "km": 
 
 
 def scores(
-    hypotheses: Sequence[str], references: Sequence[str], language: str = ""
+    hypotheses: Sequence[str], references: Sequence[str], language: str = "", lowercase: bool = False
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Corpus BLEU, chrF and TER (lower is better), and for each the signature that makes it comparable.
 
-    Case counts; BLEU tokenizes as mteval-v13a, or as the target ``language`` needs if it has no spaces.
+    Case counts unless ``lowercase``. BLEU tokenizes as mteval-v13a, or as the target ``language`` needs if it has no
+    spaces.
     """
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     _same_number(hypotheses, references)
+    tokenizer = _BLEU_TOKENIZERS.get(language.split("-")[0].split("_")[0].lower(), "13a")
     metrics: dict[str, Any] = {
-        "bleu": BLEU(tokenize=_BLEU_TOKENIZERS.get(language.split("-")[0].split("_")[0].lower(), "13a")),
-        "chrf": CHRF(),
+        "bleu": BLEU(lowercase=lowercase, tokenize=tokenizer),
+        "chrf": CHRF(lowercase=lowercase),
         "ter": TER(),
     }
     values = {name: metric.corpus_score(list(hypotheses), [list(references)]).score for name, metric in metrics.items()}

@@ -110,8 +110,11 @@ class PairTask:
         return self.compare(hypotheses, self.pairs(split).target)
 
     def compare(self, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-        """BLEU, chrF, TER and exact match of translations, in percent."""
-        values, self.signatures = _metrics.scores(hypotheses, references, getattr(self.config, "tgt", ""))
+        """BLEU, chrF, TER and exact match of translations, in percent; case does not count where the task has none."""
+        language, lowercase = getattr(self.config, "tgt", ""), getattr(self.config, "lowercase", False)
+        if lowercase:
+            references = [reference.lower() for reference in references]
+        values, self.signatures = _metrics.scores(hypotheses, references, language, lowercase)
         return {**values, "exact_match": 100 * _metrics.exact_match(hypotheses, references)}
 
     def save(self, folder: Path) -> None:

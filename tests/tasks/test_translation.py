@@ -177,6 +177,15 @@ class TestPrediction:
         assert one.equal(other)
 
 
+def test_case_does_not_count_where_the_task_has_none(tmp_path):
+    task = Translation(dataclasses.replace(SMALL, lowercase=True), write(tmp_path))
+    wanted = task.pairs("test").target
+    found = task.evaluate([line.lower() for line in wanted])
+    assert wanted != [line.lower() for line in wanted]
+    assert [found[name] for name in ("bleu", "chrf", "exact_match")] == pytest.approx([100] * 3)
+    assert "case:lc" in task.signatures["bleu"] and "case:lc" in task.signatures["chrf"]
+
+
 def test_evaluate(tmp_path):
     task = Translation(SMALL, write(tmp_path))
     references = task.pairs("test").target
