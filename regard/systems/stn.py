@@ -61,6 +61,8 @@ class Config:
     """Of the whole network, localizers included, at most."""
     dropout: float = 0.0
     """Before the last layer."""
+    leak: float = 0.0
+    """Of the localizers' rectifiers, which else may all close before anything is learnt."""
     pace: float = 1.0
     """Of the localizers beside the classifier: what f_loc says is taken so many times. Where the class tells little
     about the place at first, as in a sum of digits, nothing is learnt when both are equally fast."""
@@ -75,6 +77,8 @@ class Config:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not self.pace > 0:
             raise ValueError(f"pace must be more than 0, not {self.pace}")
+        if not 0 <= self.leak < 1:
+            raise ValueError(f"leak is from 0 to less than 1, not {self.leak}")
         smallest = min(self.height, self.width, self.crop or self.height)
         if smallest < 4:
             raise ValueError(
@@ -120,7 +124,9 @@ class STN(nn.Module):
         if config.transformer != "none":
             crop = (config.crop, config.crop) if config.crop else (config.height, config.width)
             for _ in range(config.transformers):
-                localizer = localize(config.body, image, numbers(config.transformer, config.points), config.pace)
+                localizer = localize(
+                    config.body, image, numbers(config.transformer, config.points), config.pace, config.leak
+                )
                 self.transformers.append(SpatialTransformer(localizer, config.transformer, crop, points=config.points))
             image = (config.channels * config.transformers, *crop)
         room = config.parameters - size(self.transformers)
@@ -199,18 +205,20 @@ class Scaled(nn.Linear):
         return self.by * super().forward(input)
 
 
-def localize(body: str, image: tuple[int, int, int], outputs: int, pace: float = 1.0) -> nn.Sequential:
+def localize(
+    body: str, image: tuple[int, int, int], outputs: int, pace: float = 1.0, leak: float = 0.0
+) -> nn.Sequential:
     """f_loc: (B, C, height, width) → (B, outputs)."""
     channels, height, width = image
     if body == "fcn":
         return nn.Sequential(
-            nn.Flatten(), nn.Linear(channels * height * width, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(),
-            Scaled(32, outputs, pace),
+            nn.Flatten(), nn.Linear(channels * height * width, 32), nn.LeakyReLU(leak),
+            nn.Linear(32, 32), nn.LeakyReLU(leak), Scaled(32, outputs, pace),
         )  # fmt: skip
     return nn.Sequential(
-        nn.MaxPool2d(2), Convolution(channels, 20, 5, padding=2), nn.ReLU(),
-        nn.MaxPool2d(2), Convolution(20, 20, 5, padding=2), nn.ReLU(),
-        nn.Flatten(), nn.Linear(20 * (height // 4) * (width // 4), 32), nn.ReLU(),
+        nn.MaxPool2d(2), Convolution(channels, 20, 5, padding=2), nn.LeakyReLU(leak),
+        nn.MaxPool2d(2), Convolution(20, 20, 5, padding=2), nn.LeakyReLU(leak),
+        nn.Flatten(), nn.Linear(20 * (height // 4) * (width // 4), 32), nn.LeakyReLU(leak),
         Scaled(32, outputs, pace),
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 import regard
 from regard.systems.stn import STN, VARIANTS, Config, size
@@ -40,6 +41,19 @@ def test_at_first_the_body_sees_the_image_itself():
     for k in range(2):
         torch.testing.assert_close(seen.crops[:, k], batch()["image"], atol=1e-5, rtol=0)
     assert seen.grids.shape == (3, 2, 40, 40, 2)
+
+
+@pytest.mark.parametrize("body", ["cnn", "fcn"])
+@pytest.mark.parametrize("leak", [0.0, 0.1])
+def test_what_leaks_comes_to_life_again(body, leak):
+    model = STN(Config(**SIZES, body=body, leak=leak))
+    localizer = model.transformers[0].localizer
+    hidden = [layer for layer in localizer if isinstance(layer, nn.Linear)][-2]
+    with torch.no_grad():
+        localizer[-1].weight.normal_(std=1e-3)  # it begins with zeros, through which no gradient comes
+        hidden.bias.fill_(-100)  # all closed
+    model(batch())["loss"].backward()
+    assert bool(hidden.weight.grad.abs().sum() > 0) == (leak > 0)
 
 
 def test_the_pace_is_how_far_a_step_of_adam_takes_the_grid():
@@ -110,6 +124,7 @@ def test_variants_build():
     ("changes", "message"),
     [
         ({"pace": 0.0}, "pace must be more than 0, not 0.0"),
+        ({"leak": 1.0}, "leak is from 0 to less than 1, not 1.0"),
         ({"body": "fc"}, "did you mean 'fcn'"),
         ({"transformer": "tps"}, "transformer cannot be 'tps'"),
         ({"transformers": 0}, "transformers must be at least 1"),
