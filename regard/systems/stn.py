@@ -65,7 +65,7 @@ class Config:
     """Of the localizers' rectifiers, which else may all close before anything is learnt."""
     pace: float = 1.0
     """Of the localizers beside the classifier: what f_loc says is taken so many times. Where the class tells little
-    about the place at first, as in a sum of digits, nothing is learnt when both are equally fast."""
+    about the place at first, as in a sum of digits, fast ones take the grid out of the picture, and it stays there."""
 
     def __post_init__(self) -> None:
         if self.body not in BODIES:
