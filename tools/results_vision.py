@@ -167,9 +167,8 @@ def picture(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> No
         sizes, prices, errors = zip(*points)
         axes.plot(prices, errors, color=colour, marker=marker, markersize=6, linewidth=1.4, label=title)
         for size, price, error in zip(sizes, prices, errors):
-            axes.annotate(
-                f"{size} px", (price, error), (0, 7), textcoords="offset points", ha="center", fontsize=8, color=INK
-            )
+            place: dict[str, Any] = {"xytext": (-7, 3), "textcoords": "offset points", "ha": "right"}
+            axes.annotate(f"{size} px", (price, error), **place, fontsize=8, color=INK)
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.margins(x=0.12, y=0.18)
