@@ -95,8 +95,11 @@ def sparse_product(sparse: Tensor, matrix: Tensor) -> Tensor:
 
 def keep(form: _Any) -> _Any:
     """The form with copies of whatever an optimizer could change in place."""
-    given = {name: tensor for name, tensor in vars(form).items() if isinstance(tensor, Tensor)}
-    held: dict[str, Any] = {name: own for name, tensor in given.items() if (own := _own(tensor)) is not tensor}
+    held: dict[str, Any] = {}
+    for name, tensor in vars(form).items():
+        own = _own(tensor) if isinstance(tensor, Tensor) else tensor
+        if own is not tensor:
+            held[name] = own
     return replace(form, **held) if held else form
 
 

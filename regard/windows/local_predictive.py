@@ -3,8 +3,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard import kernels
-from regard.kernels.forms import AdditiveForm
 from regard.parts import Window
 
 
@@ -29,10 +27,8 @@ class LocalPredictive(Window):
         self.v = nn.Linear(query_dim, 1, bias=False)
 
     def forward(self, query: Tensor, lengths: Tensor, state: None = None) -> tuple[Tensor, int]:
-        rows = self.query(query)
-        nothing = rows.new_zeros(*rows.shape[:-2], 1, rows.shape[-1])
-        bent = kernels.scores(AdditiveForm(nothing, rows, self.v.weight[0]))  # vᵀ tanh(0 + W q), (…, 1, T)
-        return lengths * torch.sigmoid(bent.squeeze(-2)) - self.radius, 2 * self.radius + 1
+        share = torch.sigmoid(self.v(torch.tanh(self.query(query)))).squeeze(-1)  # (…, T)
+        return lengths * share - self.radius, 2 * self.radius + 1
 
     def factor(self, offset: Tensor) -> Tensor:
         return torch.exp(-2.0 * ((offset - self.radius) / self.radius).square())
