@@ -113,7 +113,7 @@ class PairTask:
         """BLEU, chrF, TER and exact match of translations, in percent; case does not count where the task has none."""
         language, lowercase = getattr(self.config, "tgt", ""), getattr(self.config, "lowercase", False)
         if lowercase:
-            references = [reference.lower() for reference in references]
+            hypotheses, references = ([text.lower() for text in texts] for texts in (hypotheses, references))
         values, self.signatures = _metrics.scores(hypotheses, references, language, lowercase)
         return {**values, "exact_match": 100 * _metrics.exact_match(hypotheses, references)}
 

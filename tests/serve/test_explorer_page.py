@@ -354,10 +354,11 @@ def weights(opened, score):
 
 def stations(opened):
     """Of the address, once it has stayed the same for longer than the page waits before it writes."""
-    before, now = None, ""
+    before, now, turns = None, "", 0
     while now != before or "query=" not in now:
         opened.wait_for_timeout(600)
-        before, now = now, opened.evaluate("decodeURIComponent(location.hash)")
+        before, now, turns = now, opened.evaluate("decodeURIComponent(location.hash)"), turns + 1
+        assert turns < 50, f"the address stays {now!r}"
     found = dict(re.findall(r"(\w+)=([^&]*)", now))
     return {name: torch.tensor(json.loads(found[name]), dtype=torch.float64) for name in ("query", "keys", "values")}
 
