@@ -9,8 +9,10 @@ A localizer f_loc looks at the whole image U and moves a grid; every place of th
 localizer where the digit is: the gradient of the class does, through the positions (eqs. 6-7).
 
 ``body`` is a fully connected network with two hidden layers (``fcn``) or one that convolves twice first (``cnn``); the
-localizer is of the same make. Several ``transformers`` stand side by side: each has a localizer of its own and reads
-all channels, and the classifier sees all of their crops. The paper adds two digits that way.
+localizer is of the same make. Several ``transformers`` stand side by side: each has a localizer of its own that sees
+all channels, and the classifier sees all of their crops. The paper adds two digits that way. Its transformers pass on
+all channels, and each comes to follow one digit; where training is short they follow the middle of both instead, unless
+the channels are ``dealt`` out to them.
 
 ``transformer = "none"`` is the control: the same body on the image itself. All networks of a comparison have equally
 many ``parameters``: the hidden layer is as wide as that allows, so what the localizers take the body lacks.
@@ -64,8 +66,12 @@ class Config:
     leak: float = 0.0
     """Of the localizers' rectifiers, which else may all close before anything is learnt."""
     pace: float = 1.0
-    """Of the localizers beside the classifier: what f_loc says is taken so many times. Where the class tells little
-    about the place at first, as in a sum of digits, fast ones take the grid out of the picture, and it stays there."""
+    """Of the localizers beside the classifier: what f_loc says is taken so many times."""
+    bounded: bool = False
+    """Take tanh of what f_loc says. Where the class tells little about the place at first, as in a sum of digits, a
+    grid may else leave the picture, and nothing calls it back."""
+    dealt: bool = False
+    """Of K transformers, the k-th passes on only the channels k, k + K, k + 2 K, …; else each passes on all."""
 
     def __post_init__(self) -> None:
         if self.body not in BODIES:
@@ -79,6 +85,8 @@ class Config:
             raise ValueError(f"pace must be more than 0, not {self.pace}")
         if not 0 <= self.leak < 1:
             raise ValueError(f"leak is from 0 to less than 1, not {self.leak}")
+        if self.dealt and self.channels % self.transformers:
+            raise ValueError(f"{self.channels} channels cannot be dealt out evenly to {self.transformers} transformers")
         smallest = min(self.height, self.width, self.crop or self.height)
         if smallest < 4:
             raise ValueError(
@@ -98,7 +106,7 @@ class Sight(NamedTuple):
 
     Attributes:
         grids: (B, K, height', width', 2), places (x, y) in [−1, 1], which are the outer edges of the image.
-        crops: (B, K, C, height', width').
+        crops: (B, K, C, height', width'), 0 in channels that are not passed on.
     """
 
     grids: Tensor
@@ -124,11 +132,9 @@ class STN(nn.Module):
         if config.transformer != "none":
             crop = (config.crop, config.crop) if config.crop else (config.height, config.width)
             for _ in range(config.transformers):
-                localizer = localize(
-                    config.body, image, numbers(config.transformer, config.points), config.pace, config.leak
-                )
+                localizer = localize(config, image)
                 self.transformers.append(SpatialTransformer(localizer, config.transformer, crop, points=config.points))
-            image = (config.channels * config.transformers, *crop)
+            image = (config.channels * (1 if config.dealt else config.transformers), *crop)
         room = config.parameters - size(self.transformers)
 
         def built(hidden: int) -> nn.Sequential:
@@ -164,7 +170,7 @@ class STN(nn.Module):
         if image.ndim != 4 or tuple(image.shape[1:]) != wanted:
             raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {wanted})")
         if self.transformers:
-            image = torch.cat([transformer(image) for transformer in self.transformers], 1)
+            image = torch.cat(self._seen(image)[1], 1)
         logits: Tensor = self.body(image)
         return logits
 
@@ -178,12 +184,25 @@ class STN(nn.Module):
         """Where the transformers look in each image, and what they see there."""
         if not self.transformers:
             raise ValueError("this network has no transformer, and sees the image as it is")
+        image = batch["image"]
+        grids, passed = self._seen(image)
+        crops = image.new_zeros(len(image), len(grids), image.shape[1], *passed[0].shape[2:])
+        for k, crop in enumerate(passed):
+            crops[:, k, self._dealt(k)] = crop
+        return Sight(torch.stack(grids, 1), crops)
+
+    def _seen(self, image: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Of each transformer the grid and what it passes on."""
         grids, crops = [], []
-        for transformer in self.transformers:
+        for k, transformer in enumerate(self.transformers):
             assert isinstance(transformer, SpatialTransformer)
-            grids.append(transformer.grid(batch["image"]))
-            crops.append(transformer.sampler(grids[-1], batch["image"]).context)
-        return Sight(torch.stack(grids, 1), torch.stack(crops, 1))
+            grids.append(transformer.grid(image))
+            crops.append(transformer.sampler(grids[-1], image[:, self._dealt(k)]).context)
+        return grids, crops
+
+    def _dealt(self, k: int) -> slice:
+        """The channels that the k-th transformer passes on."""
+        return slice(k, None, len(self.transformers)) if self.config.dealt else slice(None)
 
 
 class Convolution(nn.Conv2d):
@@ -194,32 +213,33 @@ class Convolution(nn.Conv2d):
         return functional.conv2d(input, weight, self.bias, self.stride, self.padding)
 
 
-class Scaled(nn.Linear):
-    """A linear layer times a number. Adam's steps are as large whatever the gradient, so that it sets the pace."""
+class Steady(nn.Linear):
+    """A linear layer times a number (Adam's steps are as large whatever the gradient, so that it sets the pace), and
+    its tanh if ``bounded``."""
 
-    def __init__(self, inputs: int, outputs: int, by: float):
+    def __init__(self, inputs: int, outputs: int, pace: float, bounded: bool):
         super().__init__(inputs, outputs)
-        self.by = by
+        self.pace, self.bounded = pace, bounded
 
     def forward(self, input: Tensor) -> Tensor:
-        return self.by * super().forward(input)
+        moved = self.pace * super().forward(input)
+        return moved.tanh() if self.bounded else moved
 
 
-def localize(
-    body: str, image: tuple[int, int, int], outputs: int, pace: float = 1.0, leak: float = 0.0
-) -> nn.Sequential:
-    """f_loc: (B, C, height, width) → (B, outputs)."""
+def localize(config: Config, image: tuple[int, int, int]) -> nn.Sequential:
+    """f_loc: (B, C, height, width) → (B, numbers of a transformer)."""
     channels, height, width = image
-    if body == "fcn":
+    leak = config.leak
+    last = Steady(32, numbers(config.transformer, config.points), config.pace, config.bounded)
+    if config.body == "fcn":
         return nn.Sequential(
             nn.Flatten(), nn.Linear(channels * height * width, 32), nn.LeakyReLU(leak),
-            nn.Linear(32, 32), nn.LeakyReLU(leak), Scaled(32, outputs, pace),
+            nn.Linear(32, 32), nn.LeakyReLU(leak), last,
         )  # fmt: skip
     return nn.Sequential(
         nn.MaxPool2d(2), Convolution(channels, 20, 5, padding=2), nn.LeakyReLU(leak),
         nn.MaxPool2d(2), Convolution(20, 20, 5, padding=2), nn.LeakyReLU(leak),
-        nn.Flatten(), nn.Linear(20 * (height // 4) * (width // 4), 32), nn.LeakyReLU(leak),
-        Scaled(32, outputs, pace),
+        nn.Flatten(), nn.Linear(20 * (height // 4) * (width // 4), 32), nn.LeakyReLU(leak), last,
     )  # fmt: skip
 
 

@@ -69,6 +69,39 @@ def test_the_pace_is_how_far_a_step_of_adam_takes_the_grid():
     assert moved[1] == pytest.approx(0.1 * moved[0], rel=0.05) and moved[0] > 0.005
 
 
+@pytest.mark.parametrize("body", ["cnn", "fcn"])
+def test_a_bounded_grid_stays_over_the_picture(body):
+    torch.manual_seed(0)
+    reach = {}
+    for bounded in (False, True):
+        model = STN(Config(**SIZES, body=body, transformer="attention", bounded=bounded))
+        with torch.no_grad():
+            model.transformers[0].localizer[-1].bias.copy_(torch.tensor([0.0, 30.0, -30.0]))
+        reach[bounded] = model.sight(batch()).grids.abs().amin(dim=(0, 1, 2, 3))
+    assert (reach[False] > 25).all() and (reach[True] < 0.1).all()
+
+
+def test_channels_are_dealt_out_but_all_are_seen():
+    torch.manual_seed(0)
+    sizes = {"channels": 4, "height": 12, "width": 12, "classes": 19, "filters": 4, "parameters": 60_000}
+    model = STN(Config(**sizes, transformers=2, crop=6, dealt=True)).eval()
+    assert model.body[0].in_channels == 4 and STN(Config(**sizes, transformers=2)).body[0].in_channels == 8
+    images = batch(channels=4, side=12)
+    with torch.no_grad():
+        for transformer in model.transformers:
+            transformer.localizer[-1].weight.normal_(std=0.1)
+    seen = model.sight(images)
+    for k, transformer in enumerate(model.transformers):
+        whole = transformer(images["image"]).detach()
+        torch.testing.assert_close(seen.crops[:, k, k::2], whole[:, k::2])
+        assert (seen.crops[:, k, 1 - k :: 2] == 0).all()
+    changed = {**images, "image": images["image"].clone()}
+    changed["image"][:, 1] += 1
+    assert not torch.allclose(model.sight(changed).grids[:, 0], seen.grids[:, 0])
+    crops = torch.cat([seen.crops[:, 0, ::2], seen.crops[:, 1, 1::2]], 1)
+    torch.testing.assert_close(model.logits(images), model.body(crops))
+
+
 def test_each_transformer_looks_for_itself_and_is_recorded():
     torch.manual_seed(0)
     sizes = {"channels": 2, "height": 12, "width": 12, "classes": 19}
@@ -125,6 +158,7 @@ def test_variants_build():
     [
         ({"pace": 0.0}, "pace must be more than 0, not 0.0"),
         ({"leak": 1.0}, "leak is from 0 to less than 1, not 1.0"),
+        ({"dealt": True, "transformers": 2}, "1 channels cannot be dealt out evenly to 2 transformers"),
         ({"body": "fc"}, "did you mean 'fcn'"),
         ({"transformer": "tps"}, "transformer cannot be 'tps'"),
         ({"transformers": 0}, "transformers must be at least 1"),
