@@ -67,9 +67,10 @@ class Config:
     """Of the localizers' rectifiers, which else may all close before anything is learnt."""
     pace: float = 1.0
     """Of the localizers beside the classifier: what f_loc says is taken so many times."""
-    bounded: bool = False
-    """Take tanh of what f_loc says. Where the class tells little about the place at first, as in a sum of digits, a
-    grid may else leave the picture, and nothing calls it back."""
+    spring: float = 0.0
+    """In training the loss grows by so many times the mean square of how far the grid's places are from where they
+    began. Where the class tells little about the place at first, as in a sum of digits, a grid may else leave the
+    picture, and nothing calls it back."""
     dealt: bool = False
     """Of K transformers, the k-th passes on only the channels k, k + K, k + 2 K, …; else each passes on all."""
 
@@ -83,6 +84,8 @@ class Config:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not self.pace > 0:
             raise ValueError(f"pace must be more than 0, not {self.pace}")
+        if not self.spring >= 0:
+            raise ValueError(f"spring must not be less than 0, but is {self.spring}")
         if not 0 <= self.leak < 1:
             raise ValueError(f"leak is from 0 to less than 1, not {self.leak}")
         if self.dealt and self.channels % self.transformers:
@@ -155,9 +158,11 @@ class STN(nn.Module):
         return {"localizers": size(self.transformers), "classifier": size(self.body)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross entropy in nats, and the share of wrong answers."""
-        logits, labels = self.logits(batch), batch["label"]
+        """Cross entropy in nats, and the share of wrong answers; in training the springs' pull is in the loss."""
+        (logits, grids), labels = self._answer(batch), batch["label"]
         loss = functional.cross_entropy(logits, labels, reduction="sum")
+        if self.training and self.config.spring:
+            loss = loss + self.config.spring * self._displaced(grids)
         wrong = (logits.argmax(-1) != labels).sum()
         count = labels.new_tensor(len(labels), dtype=torch.float32)
         share = 1 / count.clamp(min=1)
@@ -165,14 +170,20 @@ class STN(nn.Module):
 
     def logits(self, batch: Batch) -> Tensor:
         """(B, classes)."""
+        return self._answer(batch)[0]
+
+    def _answer(self, batch: Batch) -> tuple[Tensor, list[Tensor]]:
+        """Logits, and the grids they come from."""
         image, config = batch["image"], self.config
         wanted = (config.channels, config.height, config.width)
         if image.ndim != 4 or tuple(image.shape[1:]) != wanted:
             raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {wanted})")
+        grids: list[Tensor] = []
         if self.transformers:
-            image = torch.cat(self._seen(image)[1], 1)
+            grids, crops = self._seen(image)
+            image = torch.cat(crops, 1)
         logits: Tensor = self.body(image)
-        return logits
+        return logits, grids
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> Tensor:
@@ -200,6 +211,15 @@ class STN(nn.Module):
             crops.append(transformer.sampler(grids[-1], image[:, self._dealt(k)]).context)
         return grids, crops
 
+    def _displaced(self, grids: list[Tensor]) -> Tensor:
+        """The mean square of how far a grid's places are from where they began, summed over images and transformers."""
+        total = grids[0].new_zeros(())
+        for transformer, grid in zip(self.transformers, grids, strict=True):
+            assert isinstance(transformer, SpatialTransformer)
+            still = transformer.place(grid.new_zeros(transformer.numbers), (grid.shape[1], grid.shape[2]))
+            total = total + (grid - still).square().sum(-1).mean((1, 2)).sum()
+        return total
+
     def _dealt(self, k: int) -> slice:
         """The channels that the k-th transformer passes on."""
         return slice(k, None, len(self.transformers)) if self.config.dealt else slice(None)
@@ -213,24 +233,22 @@ class Convolution(nn.Conv2d):
         return functional.conv2d(input, weight, self.bias, self.stride, self.padding)
 
 
-class Steady(nn.Linear):
-    """A linear layer times a number (Adam's steps are as large whatever the gradient, so that it sets the pace), and
-    its tanh if ``bounded``."""
+class Scaled(nn.Linear):
+    """A linear layer times a number. Adam's steps are as large whatever the gradient, so that it sets the pace."""
 
-    def __init__(self, inputs: int, outputs: int, pace: float, bounded: bool):
+    def __init__(self, inputs: int, outputs: int, by: float):
         super().__init__(inputs, outputs)
-        self.pace, self.bounded = pace, bounded
+        self.by = by
 
     def forward(self, input: Tensor) -> Tensor:
-        moved = self.pace * super().forward(input)
-        return moved.tanh() if self.bounded else moved
+        return self.by * super().forward(input)
 
 
 def localize(config: Config, image: tuple[int, int, int]) -> nn.Sequential:
     """f_loc: (B, C, height, width) → (B, numbers of a transformer)."""
     channels, height, width = image
     leak = config.leak
-    last = Steady(32, numbers(config.transformer, config.points), config.pace, config.bounded)
+    last = Scaled(32, numbers(config.transformer, config.points), config.pace)
     if config.body == "fcn":
         return nn.Sequential(
             nn.Flatten(), nn.Linear(channels * height * width, 32), nn.LeakyReLU(leak),

@@ -69,16 +69,24 @@ def test_the_pace_is_how_far_a_step_of_adam_takes_the_grid():
     assert moved[1] == pytest.approx(0.1 * moved[0], rel=0.05) and moved[0] > 0.005
 
 
-@pytest.mark.parametrize("body", ["cnn", "fcn"])
-def test_a_bounded_grid_stays_over_the_picture(body):
+@pytest.mark.parametrize(
+    ("kind", "right"),
+    [("attention", [0.0, 5.0, 0.0]), ("affine", [0.0, 0.0, 5.0, 0.0, 0.0, 0.0]), ("thin_plate", [5.0, 0.0] * 16)],
+)
+def test_a_spring_calls_a_grid_back(kind, right):
+    """Of what lies wholly outside, the class says nothing."""
     torch.manual_seed(0)
-    reach = {}
-    for bounded in (False, True):
-        model = STN(Config(**SIZES, body=body, transformer="attention", bounded=bounded))
+    for spring in (0.0, 0.1):
+        model = STN(Config(**SIZES, transformer=kind, transformers=2, spring=spring))
+        last = model.transformers[0].localizer[-1]
         with torch.no_grad():
-            model.transformers[0].localizer[-1].bias.copy_(torch.tensor([0.0, 30.0, -30.0]))
-        reach[bounded] = model.sight(batch()).grids.abs().amin(dim=(0, 1, 2, 3))
-    assert (reach[False] > 25).all() and (reach[True] < 0.1).all()
+            last.bias.copy_(torch.tensor(right))
+        loss = model(batch())["loss"]
+        loss.backward()
+        assert bool(last.bias.grad @ torch.tensor(right) > 0) == (spring > 0)
+        with torch.no_grad():
+            plain = model.eval()(batch())["loss"]
+        assert float(loss.detach() - plain) == pytest.approx(spring * 25, abs=1e-4)  # the other is where it began
 
 
 def test_channels_are_dealt_out_but_all_are_seen():
@@ -157,6 +165,7 @@ def test_variants_build():
     ("changes", "message"),
     [
         ({"pace": 0.0}, "pace must be more than 0, not 0.0"),
+        ({"spring": -1.0}, "spring must not be less than 0, but is -1.0"),
         ({"leak": 1.0}, "leak is from 0 to less than 1, not 1.0"),
         ({"dealt": True, "transformers": 2}, "1 channels cannot be dealt out evenly to 2 transformers"),
         ({"body": "fc"}, "did you mean 'fcn'"),
