@@ -1,7 +1,8 @@
 """What a spatial transformer does to a picture: the picture, the grid that reads it, and what comes out upright.
 
 The triplets of Jaderberg et al. 2015, figure 1 and table 1. Where transformers look at several channels, as in the
-addition of digits, each channel is shown with all grids, and then what each transformer makes of each channel.
+addition of digits, each channel is shown with all grids, and then what each transformer makes of each channel that it
+passes on; the crops of others are 0.
 
 Images are (N, C, height, width), grids (N, K, height', width', 2) with places (x, y) in [−1, 1], the outer edges of the
 image, and crops (N, K, C, height', width'), of K transformers; all numbers from 0 to 1. ``view`` prepares one picture
@@ -43,9 +44,10 @@ def figure(
     images, grids, crops = _checked(images, grids, crops)
     channels, many = images.shape[1], crops.shape[1]
     apart = channels not in (1, 3)
+    passed = [(k, c) for k in range(many) for c in range(channels) if crops[:, k, c].any()]
     if apart:
         columns = [f"channel {c + 1}" for c in range(channels)]
-        columns += [f"crop {k + 1}, channel {c + 1}" for k in range(many) for c in range(channels)]
+        columns += [f"crop {k + 1}, channel {c + 1}" for k, c in passed]
     else:
         columns = ["input", "grid", *(f"rectified {k + 1}" if many > 1 else "rectified" for k in range(many))]
     drawing, panels = sheet(len(images), columns, side=1.35, title=title, labels=labels)
@@ -55,11 +57,10 @@ def figure(
             paint(panel, image[c : c + 1] if apart else image)
             if apart or c == 1:
                 _net(panel, grid, image.shape[-2:])
-        seen = [crop[k, c : c + 1] for k in range(many) for c in range(channels)] if apart else list(crop)
-        for number, (panel, picture) in enumerate(zip(axes[inputs:], seen)):
+        seen = [(k, crop[k, c : c + 1]) for k, c in passed] if apart else list(enumerate(crop))
+        for panel, (k, picture) in zip(axes[inputs:], seen, strict=True):
             paint(panel, picture)
-            colour = COLOURS[(number // channels if apart else number) % len(COLOURS)]
-            panel.spines[:].set(color=colour, linewidth=2)
+            panel.spines[:].set(color=COLOURS[k % len(COLOURS)], linewidth=2)
     return drawing
 
 

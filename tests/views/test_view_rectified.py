@@ -51,6 +51,11 @@ def test_the_branches_of_addition(tmp_path):
     drawing = rectified.figure(*sight(count=1, channels=2, many=2))
     names = [axes.get_title() for axes in drawing.axes]
     assert names[:2] == ["channel 1", "channel 2"] and names[2] == "crop 1, channel 1" and len(names) == 6
+    images, grids, crops = sight(count=2, channels=2, many=2)
+    crops[:, 0, 1] = crops[:, 1, 0] = crops[0, 1] = 0  # one picture of the second may well be black
+    dealt = rectified.figure(images, grids, crops)
+    assert [axes.get_title() for axes in dealt.axes[2:4]] == ["crop 1, channel 1", "crop 2, channel 2"]
+    assert len(dealt.axes) == 8
     save(drawing, tmp_path / "sum.png")
     assert (tmp_path / "sum.png").stat().st_size > 1000
 
