@@ -47,7 +47,7 @@ class SquareForm:
 
     def scores(self) -> Tensor:
         apart = self.query.unsqueeze(-2) - self.key.unsqueeze(-3)  # (…, T, S, D)
-        squared = apart.square() if apart.requires_grad else apart.square_()
+        squared = apart.square() if apart.requires_grad else apart.mul_(apart)
         return squared.sum(-1) * self.scale
 
 

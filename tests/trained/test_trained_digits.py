@@ -137,14 +137,15 @@ def test_a_page_for_each_kind(task, tmp_path, module, options, kind):
     assert [view for view, _ in embedded(tmp_path / "page.html")] == [kind, kind]
 
 
-class TestImagined:
-    @pytest.fixture(scope="class")
-    def drawer(self):
-        task = Digits(Config(drawn=20, batch=4, binarize=True))
-        torch.manual_seed(0)
-        config = draw.Config(**task.sizes, steps=3, hidden=16, latent=4, read=3, write=3)
-        return Trained(draw.DRAW(config), task, registry.recipe("draw-mnist"), "a-run")
+@pytest.fixture(scope="module")
+def drawer():
+    task = Digits(Config(drawn=20, batch=4, binarize=True))
+    torch.manual_seed(0)
+    config = draw.Config(**task.sizes, steps=3, hidden=16, latent=4, read=3, write=3)
+    return Trained(draw.DRAW(config), task, registry.recipe("draw-mnist"), "a-run")
 
+
+class TestImagined:
     def test_what_it_draws_at_random_is_the_same_each_time(self, drawer):
         before = torch.get_rng_state()
         assert drawer.evaluate() == drawer.evaluate()
