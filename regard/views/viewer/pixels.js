@@ -3,7 +3,7 @@
 import { drawing } from "./dom.js";
 
 // Image number `index` of an array (…, C, height, width) from 0 to 1 as an address; 3 channels are colours, of others
-// the mean is shown.
+// the brightest is shown.
 export function picture({ shape, values, scale }, index = 0) {
   const [channels, height, width] = shape.slice(-3);
   const size = height * width;
@@ -11,7 +11,7 @@ export function picture({ shape, values, scale }, index = 0) {
   const level = (channel, i) => 255 * scale * values[start + channel * size + i];
   return pixels(width, height, (data, i) => {
     let grey = 0;
-    for (let channel = 0; channel < channels; channel++) grey += level(channel, i) / channels;
+    for (let channel = 0; channel < channels; channel++) grey = Math.max(grey, level(channel, i));
     for (let part = 0; part < 3; part++) data[4 * i + part] = channels === 3 ? level(part, i) : grey;
     data[4 * i + 3] = 255;
   });
