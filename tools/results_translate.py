@@ -227,7 +227,7 @@ def systems(lab: Translations) -> Iterator[str]:
 LUONG = "translate-multi30k-luong"
 LADDER = (
     "level=word", "vocab=10000", "shared=false", "embedding=256", "system.hidden=256", "layers=2", "label_smoothing=0",
-    "batch_tokens=1024", "epochs=6", "lr=0.002", "warmup=100", "keep=0", "average=0",
+    "batch_tokens=1024", "spread=1", "epochs=2", "lr=0.004", "warmup=100", "keep=0", "average=0",
 )  # fmt: skip
 RUNGS: tuple[tuple[str, float, dict[str, object]], ...] = (  # title, minutes on one core, what changes
     ("base", 8, {"attention": "false", "reverse": "false", "dropout": 0.0, "feed": "false"}),
@@ -283,8 +283,8 @@ CHOICES = {  # title: what changes
 }
 SEEDS = 3
 SMALL = (
-    "vocab=2000", "embedding=128", "system.hidden=128", "layers=1", "local=none", "label_smoothing=0", "dropout=0.2",
-    "batch_tokens=1024", "epochs=3", "lr=0.002", "warmup=100", "keep=0", "average=0",
+    "vocab=2000", "embedding=128", "system.hidden=128", "layers=1", "local=none", "label_smoothing=0", "dropout=0.1",
+    "batch_tokens=1024", "spread=1", "epochs=2", "lr=0.008", "warmup=100", "keep=0", "average=0",
 )  # fmt: skip
 
 

@@ -170,9 +170,7 @@ class AttentiveReader(nn.Module):
         elif not pointer:
             self.output = nn.Linear(config.joint, config.entities, bias=False)
         self.dropout = Dropout(config.dropout)
-        nn.init.normal_(self.words.weight, std=config.spread)
-        with torch.no_grad():
-            self.words.weight[text.PAD].zero_()
+        text.scatter(self.words, config.spread)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """The loss, ``nll``, of a batch. ``accuracy`` is the share of answers that are wholly right; ``mass``, how much

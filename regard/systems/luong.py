@@ -56,6 +56,9 @@ class Config:
     feed: bool = True
     reverse: bool = True
     dropout: float = 0.2
+    spread: float = 0.06
+    """Standard deviation of the word vectors at first. The paper's, uniform in ±0.1, suits long training by SGD; Adam
+    moves a number by about its rate, and in a short training small words never become large enough to be heard."""
     label_smoothing: float = 0.0
     max_length: int = 100
     """The longest source that the location score can point into."""
@@ -94,6 +97,8 @@ class Luong(nn.Module):
         for parameter in self.parameters():
             if parameter.ndim:  # the gain of a cosine, a scalar, starts where sharp looks are possible
                 nn.init.uniform_(parameter, -0.1, 0.1)
+        for words in (self.source, self.target):
+            text.scatter(words, config.spread)
 
     @property
     def feeds(self) -> bool:

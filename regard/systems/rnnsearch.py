@@ -42,6 +42,8 @@ class Config:
     attention: int = 1000
     maxout: int = 500
     dropout: float = 0.0
+    spread: float = 0.1
+    """Standard deviation of the word vectors at first."""
     label_smoothing: float = 0.0
 
 
@@ -80,10 +82,8 @@ class RNNsearch(nn.Module):
                 nn.init.normal_(parameter, std=0.001)
             else:
                 nn.init.xavier_uniform_(parameter)
-        with torch.no_grad():
-            for embedding in (self.source, self.target):
-                nn.init.normal_(embedding.weight, std=0.1)
-                embedding.weight[text.PAD].zero_()
+        for words in (self.source, self.target):
+            text.scatter(words, self.config.spread)
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of pairs, the right words fed back."""

@@ -42,6 +42,8 @@ class Config:
     maxout: int = 0
     """Width of Cho's maxout layer; 0 leaves it out."""
     dropout: float = 0.0
+    spread: float = 0.05
+    """Standard deviation of the word vectors at first; more for short trainings, see :mod:`regard.systems.luong`."""
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
@@ -88,6 +90,8 @@ class Seq2seq(nn.Module):
         self.dropout = Dropout(config.dropout)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.08, 0.08)
+        for words in (self.source, self.target):
+            text.scatter(words, config.spread)
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of pairs, the right words fed back."""

@@ -22,6 +22,12 @@ def inputs(batch: Batch) -> Tensor:
     return batch["target"][:, :-1]
 
 
+def scatter(words: nn.Embedding, spread: float) -> None:
+    """Normal word vectors of that standard deviation to begin with; padding stays 0."""
+    with torch.no_grad():
+        words.weight.normal_(std=spread)[PAD] = 0
+
+
 def loss(hidden: Tensor, output: nn.Linear, batch: Batch, smoothing: float = 0.0) -> dict[str, Tensor]:
     """Cross-entropy of (B, T, D) decoder states, means over the target's tokens; logits are computed only where there
     is one."""
