@@ -227,7 +227,7 @@ def systems(lab: Translations) -> Iterator[str]:
 LUONG = "translate-multi30k-luong"
 LADDER = (
     "level=word", "vocab=10000", "shared=false", "embedding=256", "system.hidden=256", "layers=2", "label_smoothing=0",
-    "batch_tokens=1024", "spread=1", "epochs=2", "lr=0.004", "warmup=100", "keep=0", "average=0",
+    "batch_tokens=1024", "spread=1", "epochs=2", "lr=0.006", "warmup=100", "keep=0", "average=0",
 )  # fmt: skip
 RUNGS: tuple[tuple[str, float, dict[str, object]], ...] = (  # title, minutes on one core, what changes
     ("base", 8, {"attention": "false", "reverse": "false", "dropout": 0.0, "feed": "false"}),
