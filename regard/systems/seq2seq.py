@@ -43,7 +43,7 @@ class Config:
     """Width of Cho's maxout layer; 0 leaves it out."""
     dropout: float = 0.0
     spread: float = 0.05
-    """Standard deviation of the word vectors at first; more for short trainings, see :mod:`regard.systems.luong`."""
+    """Standard deviation of the word vectors at first; more, such as 1, for short trainings by Adam."""
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
