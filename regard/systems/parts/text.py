@@ -24,6 +24,8 @@ def inputs(batch: Batch) -> Tensor:
 
 def scatter(words: nn.Embedding, spread: float) -> None:
     """Normal word vectors of that standard deviation to begin with; padding stays 0."""
+    if spread < 0:
+        raise ValueError(f"spread, a standard deviation, is at least 0, not {spread}")
     with torch.no_grad():
         words.weight.normal_(std=spread)[PAD] = 0
 
