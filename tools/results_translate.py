@@ -316,13 +316,13 @@ TUNING: dict[str, tuple[str, ...]] = {  # title: what changes
     "the Transformer's recipe, two epochs": (),
     "batches of 2,048 tokens": ("batch_tokens=2048",),
     "lr 0.0015": ("lr=0.0015",),
-    "warm-up of 100 steps": ("warmup=100",),
     "dropout 0.1": ("dropout=0.1",),
     "dropout 0.3": ("dropout=0.3",),
-    "no label smoothing": ("label_smoothing=0",),
     "2 + 2 layers": ("encoder_layers=2", "decoder_layers=2"),
-    "twice as wide": ("dim=256", "system.hidden=512"),
     "2,000 subwords": ("vocab=2000",),
+    "twice as wide": ("dim=256", "system.hidden=512"),
+    "no label smoothing": ("label_smoothing=0",),
+    "warm-up of 100 steps": ("warmup=100",),
     "12,000 subwords": ("vocab=12000",),
 }
 RECURRENT: dict[str, tuple[str, ...]] = {  # the same for `scores`' model with the general score
