@@ -10,7 +10,7 @@ import inspect
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,11 +30,24 @@ QUESTIONS = {
     "glimpses": "attention by position",
 }
 
-MORE = ("systems", "recipes")
+MORE = ("systems", "recipes", "models")
+
+
+def _examples(*commands: str) -> str:
+    """What stands below a command's help, a line each."""
+    kept = "\b"  # click would join the lines otherwise
+    return "\n".join([kept, "Examples:", *(f"  regard {command}" for command in commands)])
+
 
 # Plain help and errors: they read the same in a terminal, a pipe and a log.
 app = typer.Typer(
     help="Attention as three steps: score, normalize, sum.",
+    epilog=_examples(
+        "predict translate-en-es                   translate what you type",
+        "show translate-en-es 'I love coffee.'     see which word each came from",
+        "explore                                   all models in your browser",
+        "train translate --data DIR src=en tgt=fr  your own translator",
+    ),
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -77,8 +90,11 @@ def list_parts(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Print every mechanism with its equation and paper, every system, every recipe."""
-    from regard import parts
+    """Print every mechanism, system, recipe and trained model.
+
+    Mechanisms come with their equations and papers, systems with what they take for query, key, value and score.
+    """
+    from regard import parts, registry
     from regard._lazy import nearest
 
     if kind is not None and kind not in (known := [*QUESTIONS, *MORE]):
@@ -86,7 +102,8 @@ def list_parts(
     groups = [group for group in parts.KINDS if kind in (None, group)]
     found = {group: {name: parts.find(group, name) for name in parts.names(group)} for group in groups}
     systems = _systems() if kind in (None, "systems") else []
-    recipes = _recipes() if kind in (None, "recipes") else []
+    recipes = _abouts(registry.recipes()) if kind in (None, "recipes") else []
+    models = _abouts(registry.shipped()) if kind in (None, "models") else []
     if as_json:
         import json
 
@@ -105,15 +122,17 @@ def list_parts(
             for name, cls in members.items()
         ]
         rows += [{"kind": "systems", "name": name, "look": look, "how": how} for name, look, how in systems]
-        rows += [{"kind": "recipes", "name": name, "about": about} for name, about, _ in recipes]
+        rows += [{"kind": "recipes", "name": name, "about": about} for name, about in recipes]
+        rows += [{"kind": "models", "name": name, "about": about} for name, about in models]
         print(json.dumps(rows, ensure_ascii=sys.stdout.encoding.lower() != "utf-8", indent=2))
         return
-    tables = {
+    tables: dict[str, Sequence[tuple[str, ...]]] = {
         f"{group}: {QUESTIONS[group]}": [(name, cls.equation, cls.paper) for name, cls in members.items()]
         for group, members in found.items()
     }
     tables |= {"systems: query → key → value, score and normalizer": systems} if systems else {}
     tables |= {"recipes: regard train NAME": recipes} if recipes else {}
+    tables |= {"models that come trained: regard show NAME": models} if models else {}
     for number, (title, lines) in enumerate(tables.items()):
         _print_table(("\n" if number else "") + title, lines)
 
@@ -132,16 +151,16 @@ def _systems() -> list[tuple[str, str, str]]:
     return rows
 
 
-def _recipes() -> list[tuple[str, str, str]]:
+def _abouts(files: Mapping[str, Path]) -> list[tuple[str, str]]:
+    """What recipes say of themselves. They are not built: what one needs may not be installed, and it can still be
+    listed."""
     from regard import registry
 
-    # Not registry.recipe(name): what a recipe needs may not be installed, and it can still be listed.
-    rows = [(name, registry.about(path.read_text(encoding="utf-8")), "") for name, path in registry.recipes().items()]
-    return rows + [(name, "ready to use: regard predict, regard show", "shipped") for name in registry.shipped()]
+    return [(name, registry.about(path.read_text(encoding="utf-8"))) for name, path in files.items()]
 
 
-def _print_table(title: str, rows: list[tuple[str, str, str]]) -> None:
-    """Name, equation, paper. A terminal folds what is too wide for it; a pipe gets each row on one line."""
+def _print_table(title: str, rows: Sequence[tuple[str, ...]]) -> None:
+    """Name, equation and paper, or the like. A terminal folds what is too wide; a pipe gets each row on one line."""
     from rich.console import Console
     from rich.table import Table
 
@@ -251,14 +270,18 @@ def data_get(name: Annotated[str, typer.Argument(help="A name from `regard data 
 
 @app.command(
     "train",
-    epilog="Examples: regard train translate-toy · regard train translate-numbers train.minutes=2 · "
-    "regard train translate --data my-folder src=en tgt=fr · regard train translate-toy --resume",
+    epilog=_examples(
+        "train translate-toy",
+        "train translate-toy --resume",
+        "train translate-numbers minutes=2 lr=0.002",
+        "train translate --data my-folder src=en tgt=fr",
+    ),
 )
 def train_command(
     name: Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `regard list recipes`, or a .toml file.")],
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]…", help="What to change, e.g. lr=0.001 or system.dim=128."),
+        typer.Argument(metavar="KEY=VALUE", help="What to change, e.g. lr=0.001 or system.dim=128."),
     ] = None,
     data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Your own data.")] = None,
     out: Annotated[
@@ -321,7 +344,7 @@ def average_command(
     folder: Annotated[Path, typer.Argument(metavar="RUN")],
     last: Annotated[int, typer.Option("--last", help="How many of the last kept models.")] = 5,
 ) -> None:
-    """Average the weights of the last validations of a run; `predict` then uses the mean."""
+    """Average the weights of a run's last validations. `predict` then uses the mean."""
     from regard import training
 
     run = training.Run.open(folder)
@@ -337,8 +360,8 @@ def align_command(
     split: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "valid",
     data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")] = None,
 ) -> None:
-    """Find the attention head that says best which word a word came from, and keep it in the run: for alignments,
-    pictures and unknown words."""
+    """Find the head that knows best which word a word came from. It is kept in the run, for alignments, pictures and
+    unknown words."""
     from regard import training
     from regard.trained import Trained
     from regard.trained.text import head_name
@@ -356,7 +379,13 @@ def align_command(
         print(f"{name:10} {100 * share:6.1f} %{'  kept' if kept else ''}")
 
 
-@app.command("export", epilog="Example: regard export runs/translate --out my-translator")
+@app.command(
+    "export",
+    epilog=_examples(
+        "export runs/translate --out my-translator",
+        "export runs/translate --to ctranslate2 --quantization int8 --out fast-translator",
+    ),
+)
 def export_command(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run; with --to a shipped model too.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it goes.")],
@@ -365,8 +394,8 @@ def export_command(
     to: Annotated[str | None, typer.Option("--to", metavar="FORMAT", help="Another program's: ctranslate2.")] = None,
     quantization: Annotated[str | None, typer.Option("--quantization", help="For --to, such as int8.")] = None,
 ) -> None:
-    """Copy of a run only what prediction needs, small enough to give away; `predict` and `show` take the copy.
-    With --to, write it for another program."""
+    """Copy of a run what prediction needs, to give away. `predict` and `show` take the copy. With --to, write it for
+    another program."""
     if to is None:
         from regard import training
 
@@ -396,7 +425,7 @@ def evaluate_command(
     int8: Int8 = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure a system on a split: for text BLEU, chrF and TER of what it writes, with sacrebleu's signatures."""
+    """Measure a system on a split. For text: BLEU, chrF and TER of what it writes, with sacrebleu's signatures."""
     import json
 
     from regard.trained import Trained
@@ -454,8 +483,11 @@ def _options(context: typer.Context, method: Callable[..., Any]) -> dict[str, An
 
 @app.command(
     "predict",
-    epilog="Examples: regard predict translate-en-es · echo 'Hi!' | regard predict RUN --nbest 3 · "
-    "regard predict RUN news.txt --json",
+    epilog=_examples(
+        "predict translate-en-es",
+        "predict translate-en-es news.txt --nbest 3",
+        "predict runs/translate --ensemble runs/another news.txt --json",
+    ),
 )
 def predict_command(
     context: typer.Context,
@@ -482,7 +514,7 @@ def predict_command(
     rows: Rows = None,
     seed: Seed = 0,
 ) -> None:
-    """Answer the lines of a file or of standard input, in order; an empty line stays empty."""
+    """Answer the lines of a file or of standard input. They stay in order, and an empty one stays empty."""
     from regard.trained import Trained
 
     model = Trained.open(where, *(ensemble or []), data=data)
@@ -494,12 +526,18 @@ def predict_command(
 
 
 @app.command(
-    "show", epilog="Examples: regard show translate-en-es 'I love coffee.' · … --out coffee.png · … --out coffee.html"
+    "show",
+    epilog=_examples(
+        "show translate-en-es 'I love coffee.'",
+        "show translate-en-es 'I love coffee.' --out coffee.html",
+        "show ram-mnist --out glimpses.png",
+        "show ntm-copy 60 --rows 128",
+    ),
 )
 def show_command(
     context: typer.Context,
     where: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a shipped model.")],
-    what: Annotated[list[str] | None, typer.Argument(metavar="[WHAT]…", help="A sentence, for example.")] = None,
+    what: Annotated[list[str] | None, typer.Argument(metavar="WHAT", help="A sentence, for example.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="A picture (.png .svg .pdf) or a page (.html).")
     ] = None,
@@ -517,7 +555,8 @@ def show_command(
     rows: Rows = None,
     seed: Seed = 0,
 ) -> None:
-    """Show where a system looked: in the terminal, as a picture, or as a page that needs no network."""
+    """Show where a system looked, in the terminal or as a picture. A page (.html) can be
+    explored with the mouse, and needs no network."""
     from regard.trained import Trained
 
     model = Trained.open(where, data=data)
@@ -532,11 +571,14 @@ NoToken = Annotated[bool, typer.Option("--no-token", help="Let everyone ask who 
 
 @app.command(
     "serve",
-    epilog="Examples: regard serve translate-en-es · regard serve runs/translate --port 9000 · "
-    "REGARD_TOKEN=secret regard serve RUN --host 0.0.0.0",
+    epilog=_examples(
+        "serve translate-en-es",
+        "serve runs/translate ram-mnist --port 9000",
+        "serve runs/translate --host 0.0.0.0 --token secret",
+    ),
 )
 def serve_command(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Folders of runs, or shipped models.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Folders of runs, or shipped models.")],
     host: Host = "127.0.0.1",
     port: Port = 8000,
     token: Annotated[
@@ -547,7 +589,7 @@ def serve_command(
     queue: Annotated[int, typer.Option("--queue", help="Questions that may wait for a model.", min=1)] = 128,
     seconds: Annotated[float, typer.Option("--timeout", help="Seconds until an asker is told to give up.")] = 30.0,
 ) -> None:
-    """Answer questions over HTTP, as JSON: /openapi.json tells how, docs/serving.md tells more."""
+    """Answer questions over HTTP, as JSON. /openapi.json tells how, docs/serving.md tells more."""
     from regard.serve import app, server
     from regard.serve.limits import Limits
 
@@ -561,7 +603,7 @@ def serve_command(
 def explore_command(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN]…", help="Folders of runs, or shipped models; by default all there are."),
+        typer.Argument(metavar="RUN", help="Folders of runs, or shipped models; by default all there are."),
     ] = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,

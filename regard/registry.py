@@ -162,9 +162,9 @@ def about(text: str) -> str:
     return first.lstrip("# ") if first.startswith("#") else ""
 
 
-def shipped() -> list[str]:
-    """The trained models that come with the package."""
-    return sorted(path.parent.name for path in PRETRAINED.glob("*/run.json"))
+def shipped() -> dict[str, Path]:
+    """The trained models that come with the package, with the recipe of each."""
+    return {path.parent.name: path for path in sorted(PRETRAINED.glob("*/recipe.toml"))}
 
 
 def recipe(name: str) -> Recipe:

@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import typer
 
 from regard import cli, parts, registry
 
@@ -62,6 +65,36 @@ def test_help_answers_within_half_a_second():
     assert min(seconds() for _ in range(3)) < 0.5
 
 
+def test_help_tells_all_of_what_a_command_does():
+    """In a terminal of eighty columns no line is cut off."""
+    told = run("--help", COLUMNS="80", TERMINAL_WIDTH="80").stdout
+    assert "..." not in told.partition("Commands:")[2] and "regard show translate-en-es" in told
+    assert max(map(len, told.splitlines())) <= 86
+
+
+def examples():
+    """The commands that the help of each command gives as examples."""
+    for name in ("", "train", "export", "predict", "show", "serve"):
+        told = run(*filter(None, [name]), "--help").stdout
+        below = told.partition("Examples:\n")[2].splitlines()
+        assert below, name
+        yield from (re.split(r"  +", line.strip())[0] for line in below)
+
+
+def test_the_examples_of_the_help_could_be_typed():
+    """Every command, option, recipe and model in them is there."""
+    commands = typer.main.get_command(cli.app).commands
+    for example in examples():
+        program, name, *words = shlex.split(example)
+        assert program == "regard" and name in commands, example
+        options = {option for parameter in commands[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options, example
+        if name == "train":
+            registry.recipe(words[0]).change([word for word in words if "=" in word])
+        elif words and not words[0].startswith("runs/"):
+            assert words[0] in registry.shipped(), example
+
+
 def test_the_question_of_every_kind_is_known():
     assert tuple(cli.QUESTIONS) == parts.KINDS
 
@@ -107,7 +140,9 @@ def test_list_json():
         (kind, name) for kind in parts.KINDS for name in parts.names(kind)
     ]
     assert {name.split()[0] for kind, name in listed if kind == "systems"} == set(registry.systems())
-    assert {name for kind, name in listed if kind == "recipes"} >= set(registry.recipes())
+    assert {name for kind, name in listed if kind == "recipes"} == set(registry.recipes())
+    assert {name for kind, name in listed if kind == "models"} == set(registry.shipped())
+    assert all(row["about"] for row in rows if row["kind"] in ("recipes", "models"))
     additive = next(row for row in rows if row["name"] == "additive")
     assert additive["class"] == "regard.scores.Additive"
     assert additive["arguments"] == ["query_dim", "key_dim", "hidden_dim"]
