@@ -44,6 +44,8 @@ def _cases() -> Iterator[Callable[[], Case]]:
     yield partial(_additive_kernel, 32, 30, 30, 512, "≥ 10× eager, ≥ 15× forward; memory ≤ 1/20")
     yield partial(_additive_kernel, 4, 512, 512, 256, "≥ 8× eager; memory ≤ 1/20")
     yield partial(_additive_kernel, 80, 1, 50, 512, "≥ 10× eager, forward")
+    yield partial(_additive_kernel, 32, 30, 30, 512, "≥ 10× eager; memory ≤ 1/20", torch.bfloat16)
+    yield partial(_additive_kernel, 4, 512, 512, 256, "≥ 8× eager; memory ≤ 1/20", torch.bfloat16)
     yield partial(_additive_module, 32, 30, 512)
     yield _additive_step
     for name in ("dot", "scaled_dot", "general", "mlp_dot", "cosine", "gaussian"):
@@ -60,17 +62,20 @@ def _cases() -> Iterator[Callable[[], Case]]:
     yield _weights
 
 
-def _additive_kernel(batch: int, queries: int, keys: int, width: int, target: str) -> Case:
+def _additive_kernel(
+    batch: int, queries: int, keys: int, width: int, target: str, dtype: torch.dtype = torch.float32
+) -> Case:
     """Scores of projected queries and keys, nothing else."""
-    query = torch.randn(batch, queries, width, requires_grad=True)
-    key = torch.randn(batch, keys, width, requires_grad=True)
-    v = torch.randn(width, requires_grad=True)
+    query = torch.randn(batch, queries, width, dtype=dtype, requires_grad=True)
+    key = torch.randn(batch, keys, width, dtype=dtype, requires_grad=True)
+    v = torch.randn(width, dtype=dtype, requires_grad=True)
     contenders = {
         "ours": lambda: kernels.scores(AdditiveForm(query, key, v)),
         "eager": lambda: torch.tanh(query[:, :, None] + key[:, None]) @ v,
     }
-    work = f"additive kernel, B={batch} T={queries} S={keys} D={width}"
-    return Case(work, contenders, [query, key, v], target, tolerance=1e-3)
+    half = dtype == torch.bfloat16
+    work = f"additive kernel{', bfloat16' if half else ''}, B={batch} T={queries} S={keys} D={width}"
+    return Case(work, contenders, [query, key, v], target, tolerance=0.5 if half else 1e-3)
 
 
 def _additive_module(batch: int, length: int, width: int) -> Case:

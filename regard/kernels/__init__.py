@@ -3,7 +3,8 @@
 ========  ==============================================================================================
 plain     PyTorch operations as the score's file writes them: any device and dtype, double backward, vmap, export
 chunked   plain operations on slices, recomputed in backward: memory O(B·T·S), any device
-fused     torch's SDPA for dot products; numba kernels for the rest, on CPU and float32
+fused     torch's SDPA for dot products; numba kernels for the rest, on the CPU and in float32; additive scores and
+          windows of half precision are computed in float32 too, and rounded once, at the end
 ========  ==============================================================================================
 
 The choice is automatic. ``with regard.kernels.use("plain"):`` makes it by hand, for this thread.
@@ -30,6 +31,7 @@ from regard.parts import Normalizer, Score
 Form = DotForm | AdditiveForm | SquareForm
 _Any = TypeVar("_Any", bound=DotForm | AdditiveForm | SquareForm | SplitForm | TiedForm)
 CHOICES = ("plain", "chunked", "fused")
+_HALVES = (torch.bfloat16, torch.float16)
 _LARGE = 2**26
 """Bytes of a (…, T, S, D) temporary from which a chunked pass pays."""
 
@@ -109,12 +111,13 @@ def scores(form: Form) -> Tensor:
         return form.scores()
     if _fits_single(form, form.key):
         return single.scores(form)
-    kind = _additive_kind(form)
+    kind, half = _additive_kind(form), form.query.dtype
     if kind == "plain":
         return form.scores()
+    form = _lift(form) if kind == "fused" else form
     kernel = additive.additive_scores if kind == "fused" else chunked.additive_scores_chunked
     leading, heads = form.query.shape[:-2], form.weight.reshape(-1, form.weight.shape[-1])
-    return _unfold(kernel(_fold(form.query), _fold(form.key), heads), leading)
+    return _unfold(kernel(_fold(form.query), _fold(form.key), heads), leading).to(half)
 
 
 def softmax_sum(
@@ -161,28 +164,30 @@ def _fits_single(form: Form, value: Tensor) -> bool:
 
 def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
     """(…, T, W): the scores of the ``width`` keys from ``first`` (…, T) on; meaningless where no such key is."""
-    leading = form.query.shape[:-2]
-    if isinstance(form, SquareForm) or not _fits_numba(form.query, form.key):
+    leading, half = form.query.shape[:-2], form.query.dtype
+    if isinstance(form, SquareForm) or not _fits_numba(form.query, form.key, halves=True):
         rowwise = replace(
             form, query=form.query.unsqueeze(-2), key=rows(form.key, first, width), **_rowwise(form, first, width)
         )
         return rowwise.scores().squeeze(-2)
+    form = _lift(form)
     query, key, first = _fold(form.query), _fold(form.key), _fold(first, 1)
     if isinstance(form, AdditiveForm):
         heads = form.weight.reshape(-1, form.weight.shape[-1])
-        return _unfold(local.local_additive(query, key, heads, first, width), leading)
+        return _unfold(local.local_additive(query, key, heads, first, width), leading).to(half)
     scores = _unfold(local.local_dot(query, key, first, width), leading)
     if form.scale != 1.0:
         scores = scores * form.scale
     bias, shift = _rowwise(form, _unfold(first, leading), width)["bias"], form.shift
     scores = scores if bias is None else scores + bias.squeeze(-2)
-    return scores if shift is None else scores + shift
+    return (scores if shift is None else scores + shift).to(half)
 
 
 def local_sum(weights: Tensor, value: Tensor, first: Tensor) -> Tensor:
     """(…, T, E): weights (…, T, W) times the values from ``first`` (…, T) on."""
-    if _fits_numba(weights, value):
-        return _unfold(local.local_sum(_fold(weights), _fold(value), _fold(first, 1)), value.shape[:-2])
+    if _fits_numba(weights, value, halves=True):
+        found = local.local_sum(_fold(weights.float()), _fold(value.float()), _fold(first, 1))
+        return _unfold(found, value.shape[:-2]).to(value.dtype)
     return (weights.unsqueeze(-2) @ rows(value, first, weights.shape[-1])).squeeze(-2)
 
 
@@ -204,7 +209,7 @@ def _rowwise(form: Form, first: Tensor, width: int) -> dict[str, Any]:
 
 
 def _additive_kind(form: AdditiveForm) -> str:
-    if _fits_numba(form.query, form.key, form.weight):
+    if _fits_numba(form.query, form.key, form.weight, halves=True):
         return "chunked" if _choice.name == "chunked" else "fused"
     if _choice.name == "chunked":
         return "chunked"
@@ -212,16 +217,27 @@ def _additive_kind(form: AdditiveForm) -> str:
     return "chunked" if full > _LARGE and not _transformed(form.query, form.key) else "plain"
 
 
-def _fits_numba(*tensors: Tensor) -> bool:
-    fits = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors)
+def _fits_numba(*tensors: Tensor, halves: bool = False) -> bool:
+    """Can the compiled loops take these? With ``halves``, also what is to be lifted to float32 first."""
+    known = (torch.float32, *_HALVES) if halves else (torch.float32,)
+    fits = all(t.device.type == "cpu" and t.dtype in known for t in tensors)
     if _choice.name == "fused":
         if not fits:
             found = ", ".join(sorted({f"{t.dtype} on {t.device.type}" for t in tensors}))
             raise ValueError(
-                f'regard.kernels.use("fused") is for float32 on the CPU, not {found}; use "plain" or "chunked"'
+                f'regard.kernels.use("fused") is for float32{" and halves" if halves else ""} on the CPU, not {found}; '
+                'use "plain" or "chunked"'
             )
         return True
     return fits and _choice.name == "auto" and not _transformed(*tensors)
+
+
+def _lift(form: _Any) -> _Any:
+    """The form in float32. Copies of (T + S)·D numbers cost little beside the T·S·D of a score."""
+    halves: dict[str, Any] = {
+        name: x.float() for name, x in vars(form).items() if isinstance(x, Tensor) and x.dtype in _HALVES
+    }
+    return replace(form, **halves) if halves else form
 
 
 def bare(*tensors: Tensor) -> bool:
