@@ -263,10 +263,10 @@ def _look(
         keys = score.project(key.transpose(0, 1))  # (H, N_s, D')
         form = kernels.lower_edges(score, queries, keys, value) if countable else None
     if form is not None:
-        context = fused.attend(form, normalizer, value, edges, dropout, generator)
+        context = fused.attend(form, normalizer, value.float(), edges, dropout, generator).to(value.dtype)
         if not want:
             return Attended(context, edges=edges)
-        later = _Later(kernels.keep(form), normalizer, edges)
+        later = _Later(kernels.keep(form), normalizer, edges, value.dtype)
         if want is True:
             return Attended(context, later.weights(), later.scores(), edges=edges)
         return Attended(context, later.weights, later.scores, edges=edges)
@@ -286,12 +286,13 @@ class _Later:
     form: Any
     normalizer: Normalizer
     edges: Edges
+    dtype: torch.dtype
 
     def scores(self) -> Tensor:
-        return fused.scores(self.form, self.edges)
+        return fused.scores(self.form, self.edges).to(self.dtype)
 
     def weights(self) -> Tensor:
-        return normalize(self.normalizer, self.scores(), self.edges)
+        return normalize(self.normalizer, fused.scores(self.form, self.edges), self.edges).to(self.dtype)
 
 
 def normalize(normalizer: Normalizer, scores: Tensor, edges: Edges) -> Tensor:

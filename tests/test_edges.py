@@ -407,6 +407,30 @@ def test_halves(dtype):
     torch.testing.assert_close(near, attention(*(x.float() for x in inputs), index).context, atol=0.1, rtol=0.1)
 
 
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("name", ["leaky_concat", "leaky_additive", "scaled_dot"])
+def test_halves_are_those_of_float32_rounded_once(name, tied):
+    """And so never a row for each edge, under autocast either."""
+    torch.manual_seed(0)
+    attention, index = EdgeAttention(SCORES[name](8, 2)[0]).bfloat16(), torch.randint(20, (2, 300))
+    rows = [torch.randn(20, 2, 8).bfloat16() for _ in range(3)]
+
+    def called(dtype):
+        given = [x.to(dtype, copy=True).requires_grad_() for x in rows]
+        out = attention.to(dtype)(*([given[0]] * 3 if tied else given), index)
+        out.context.float().sum().backward()
+        return out, given[0].grad
+
+    out, grad = called(torch.bfloat16)
+    exact, wanted = called(torch.float32)
+    assert out.context.dtype == out.weights.dtype == out.scores.dtype == grad.dtype == torch.bfloat16
+    if name != "leaky_concat" or tied:  # the two numbers of a node are themselves halves otherwise
+        assert torch.equal(out.context, exact.context.bfloat16())
+        assert torch.equal(out.weights, exact.weights.bfloat16())
+    torch.testing.assert_close(out.weights.float(), exact.weights, atol=1e-2, rtol=3e-2)
+    torch.testing.assert_close(grad.float(), wanted, atol=3e-2, rtol=3e-2)
+
+
 @pytest.mark.parametrize("name", ["leaky_concat", "leaky_additive", "scaled_dot"])
 def test_compile(name):
     torch._dynamo.reset()

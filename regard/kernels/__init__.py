@@ -3,8 +3,8 @@
 ========  ==============================================================================================
 plain     PyTorch operations as the score's file writes them: any device and dtype, double backward, vmap, export
 chunked   plain operations on slices, recomputed in backward: memory O(B·T·S), any device
-fused     torch's SDPA for dot products; numba kernels for the rest, on the CPU and in float32; additive scores and
-          windows of half precision are computed in float32 too, and rounded once, at the end
+fused     torch's SDPA for dot products; numba kernels for the rest, on the CPU and in float32; additive scores,
+          windows and edges of half precision are computed in float32 too, and rounded once, at the end
 ========  ==============================================================================================
 
 The choice is automatic. ``with regard.kernels.use("plain"):`` makes it by hand, for this thread.
@@ -62,20 +62,20 @@ def lower(score: Score, query: Tensor, key: Tensor, given: dict[str, Any]) -> Fo
 
 
 def lower_edges(score: Score, query: Tensor, key: Tensor, value: Tensor) -> DotForm | LeakyForm | SplitForm | None:
-    """The score in the words of the kernels for edges, or None where the plain path is to be taken.
+    """The score in the words of the kernels for edges, in float32, or None where the plain path is to be taken.
 
     query (H, N_t, D) and projected key (H, N_s, D') are seen as queries and keys of H heads.
     """
     form = score.form(query, key) if _choice.name in ("auto", "fused") else None
-    if not isinstance(form, DotForm | LeakyForm | SplitForm) or not _fits_numba(form.query, form.key, value):
+    if not isinstance(form, DotForm | LeakyForm | SplitForm):
         return None
-    return form
+    return _lift(form) if _fits_numba(form.query, form.key, value, halves=True) else None
 
 
 def lower_tied(score: Score, rows: Tensor) -> TiedForm | None:
     """:func:`lower_edges` where query, key and value are the same rows, (N, H, D)."""
     form = score.tied(rows) if _choice.name in ("auto", "fused") else None
-    return form if form is not None and _fits_numba(rows, form.weight) else None
+    return _lift(form) if form is not None and _fits_numba(rows, form.weight, halves=True) else None
 
 
 def head_dot(rows: Tensor, weight: Tensor) -> Tensor:
