@@ -92,3 +92,12 @@ def test_double_precision_is_not_rounded():
         pytest.raises(ValueError, match="float32 and halves on the CPU, not"),
     ):
         _ = attention(query, key).context
+
+
+@pytest.mark.parametrize("name", ["additive", "additive in local-m", "general in local-p"])
+def test_they_go_through_compile(name):
+    torch._dynamo.reset()
+    attention, (query, key, value) = ATTENTIONS[name](), inputs(torch.float32)
+    compiled = torch.compile(lambda *x: attention(*x).context, fullgraph=True, backend="aot_eager")
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(compiled(query, key, value), attention(query, key, value).context)
