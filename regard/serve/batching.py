@@ -60,7 +60,7 @@ class Batcher:
         answer: questions → as many answers in their order; only ever called in one thread.
         most: how many questions it gets at once.
         waiting: how many may wait.
-        seen: told after each batch its size and seconds.
+        seen: told of each batch its size and seconds, before its answers go out.
     """
 
     def __init__(
@@ -124,11 +124,11 @@ class Batcher:
             began = time.perf_counter()
             answers = self._answers([asked.question for asked in batch])
             took = time.perf_counter() - began
+            self._pace = took if not self._pace else 0.8 * self._pace + 0.2 * took
+            if self._seen is not None:  # before the answers: whoever has one finds it counted
+                self._seen(len(batch), took)
             for asked, answer in zip(batch, answers, strict=True):
                 asked.deliver(answer)
-            self._pace = took if not self._pace else 0.8 * self._pace + 0.2 * took
-            if self._seen is not None:
-                self._seen(len(batch), took)
 
     def _take(self) -> list[_Asked]:
         with self._changed:

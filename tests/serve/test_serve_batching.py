@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -129,12 +130,19 @@ def test_closing_ends_the_batch_and_turns_away_who_waits():
     asyncio.run(main())
 
 
-def test_batches_are_reported():
+def test_a_batch_is_reported_before_its_answers_go_out():
+    """Whoever has an answer and then reads the metrics finds it counted."""
+
     async def main():
         seen = []
-        batcher = Batcher(Counter(), most=2, waiting=2, seen=lambda size, seconds: seen.append((size, seconds >= 0)))
+
+        def slowly(size, seconds):
+            time.sleep(0.05)
+            seen.append((size, seconds >= 0))
+
+        batcher = Batcher(Counter(), most=2, waiting=2, seen=slowly)
         await batcher.ask(1)
-        await asyncio.to_thread(batcher.close)
         assert seen == [(1, True)]
+        await asyncio.to_thread(batcher.close)
 
     asyncio.run(main())
