@@ -555,8 +555,8 @@ def show_command(
     rows: Rows = None,
     seed: Seed = 0,
 ) -> None:
-    """Show where a system looked, in the terminal or as a picture. A page (.html) can be
-    explored with the mouse, and needs no network."""
+    """Show where a system looked, in the terminal or as a picture. A page (.html) can be explored with the mouse, and
+    needs no network."""
     from regard.trained import Trained
 
     model = Trained.open(where, data=data)
@@ -574,7 +574,7 @@ NoToken = Annotated[bool, typer.Option("--no-token", help="Let everyone ask who 
     epilog=_examples(
         "serve translate-en-es",
         "serve runs/translate ram-mnist --port 9000",
-        "serve runs/translate --host 0.0.0.0 --token secret",
+        "serve runs/translate --host 0.0.0.0  with REGARD_TOKEN in the environment",
     ),
 )
 def serve_command(

@@ -111,13 +111,13 @@ def scores(form: Form) -> Tensor:
         return form.scores()
     if _fits_single(form, form.key):
         return single.scores(form)
-    kind, half = _additive_kind(form), form.query.dtype
+    kind, dtype = _additive_kind(form), form.query.dtype
     if kind == "plain":
         return form.scores()
     form = _lift(form) if kind == "fused" else form
     kernel = additive.additive_scores if kind == "fused" else chunked.additive_scores_chunked
     leading, heads = form.query.shape[:-2], form.weight.reshape(-1, form.weight.shape[-1])
-    return _unfold(kernel(_fold(form.query), _fold(form.key), heads), leading).to(half)
+    return _unfold(kernel(_fold(form.query), _fold(form.key), heads), leading).to(dtype)
 
 
 def softmax_sum(
@@ -164,7 +164,7 @@ def _fits_single(form: Form, value: Tensor) -> bool:
 
 def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
     """(…, T, W): the scores of the ``width`` keys from ``first`` (…, T) on; meaningless where no such key is."""
-    leading, half = form.query.shape[:-2], form.query.dtype
+    leading, dtype = form.query.shape[:-2], form.query.dtype
     if isinstance(form, SquareForm) or not _fits_numba(form.query, form.key, halves=True):
         rowwise = replace(
             form, query=form.query.unsqueeze(-2), key=rows(form.key, first, width), **_rowwise(form, first, width)
@@ -174,13 +174,13 @@ def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
     query, key, first = _fold(form.query), _fold(form.key), _fold(first, 1)
     if isinstance(form, AdditiveForm):
         heads = form.weight.reshape(-1, form.weight.shape[-1])
-        return _unfold(local.local_additive(query, key, heads, first, width), leading).to(half)
+        return _unfold(local.local_additive(query, key, heads, first, width), leading).to(dtype)
     scores = _unfold(local.local_dot(query, key, first, width), leading)
     if form.scale != 1.0:
         scores = scores * form.scale
     bias, shift = _rowwise(form, _unfold(first, leading), width)["bias"], form.shift
     scores = scores if bias is None else scores + bias.squeeze(-2)
-    return (scores if shift is None else scores + shift).to(half)
+    return (scores if shift is None else scores + shift).to(dtype)
 
 
 def local_sum(weights: Tensor, value: Tensor, first: Tensor) -> Tensor:
