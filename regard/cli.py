@@ -44,7 +44,7 @@ app = typer.Typer(
     help="Attention as three steps: score, normalize, sum.",
     epilog=_examples(
         "predict translate-en-es                   translate what you type",
-        "show translate-en-es 'I love coffee.'     see which word each came from",
+        "show translate-en-es 'I love coffee.'     where each word came from",
         "explore                                   all models in your browser",
         "train translate --data DIR src=en tgt=fr  your own translator",
     ),
