@@ -76,9 +76,10 @@ class Lab:
 
     def train(self, cells: Sequence[Cell]) -> None:
         """All of them, until they have ended; on Ctrl-C or SIGTERM they stop in good order."""
-        waiting = [cell for cell in cells if self.share(cell) < 1]
         for cell in cells:
             self._check(cell)
+        missing = (cell for cell in cells if self.share(cell) < 1)
+        waiting = sorted(missing, key=self.left, reverse=True)  # so that no core is idle while another does the longest
         running: dict[Cell, subprocess.Popen[bytes]] = {}
         failed: list[Cell] = []
         shown = 0.0
