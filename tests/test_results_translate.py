@@ -126,19 +126,21 @@ def test_perplexity_is_that_of_teacher_forcing(data, home, monkeypatch):
     assert tool.perplexity(Trained.open(folder, folder, which="last")) == pytest.approx(wanted, rel=1e-4)
 
 
-def test_tuning_measures_each_change_and_each_search_on_the_validation_split(data, home, monkeypatch):
+def test_tuning_measures_each_change_and_each_search_on_the_validation_split(data, tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_DATA", str(data))
     monkeypatch.setattr(tool, "TUNING", {"the recipe": (), "no change": ()})
-    monkeypatch.setattr(tool, "tuning_cells", lambda: [tool.Cell("luong", "translate-multi30k-luong", 1)] * 2)
-    head, _, *rows, _, told = "\n".join(tool.tuning(tool.Translations(home))).splitlines()
+    cell = tool.Cell("luong", "translate-multi30k-luong", 1)
+    monkeypatch.setattr(tool, "tuning_cells", lambda: [cell, cell])
+    lab = tool.Translations(tmp_path, (*QUICK, "validate_every=40"))
+    lab.train([cell])
+    head, _, *rows, _, told = "\n".join(tool.tuning(lab)).splitlines()
     shown = {row.split(" | ")[0].strip("| "): row for row in rows}
     assert list(shown) == [*tool.TUNING, *tool.SEARCHES] and "case:lc" in told
     assert "no gain: +0.00" in shown["no change"] and shown["the recipe"].endswith("|  |")
     assert head.count("|") == shown["greedy"].count("|")
-    assert len(json.loads((home / "measured" / "luong-0-best-valid.json").read_text())["texts"]) == 20
-    searched = [
-        json.loads(path.read_text())["texts"] for path in (home / "measured").glob("luong-0-best-valid-decode*.json")
-    ]
+    written = {path.stem: json.loads(path.read_text())["texts"] for path in (tmp_path / "measured").iterdir()}
+    assert len(written["luong-0-best-valid"]) == 20
+    searched = [texts for name, texts in written.items() if "-decode" in name]
     assert len(searched) == 4 and len({tuple(texts) for texts in searched}) > 1
 
 
