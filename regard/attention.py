@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard import _lazy, kernels, masks
+from regard import _lazy, kernels, masks, spoiled
 from regard.candidates import Everywhere, Nearby
 from regard.masks import Mask
 from regard.memory import Memory, pair
@@ -123,12 +123,14 @@ class Pending:
     form: kernels.Form
     normalizer: Normalizer
     allowed: Tensor | None
+    dtype: torch.dtype
+    """That of the values."""
 
     def scores(self) -> Tensor:
         return self.form.scores()
 
     def weights(self) -> Tensor:
-        return self.normalizer(self.form.scores(), self.allowed)
+        return kernels.narrowed(self.normalizer(self.form.scores(), self.allowed), self.dtype)
 
 
 NOTHING: Mapping[str, Tensor] = MappingProxyType({})
@@ -164,25 +166,16 @@ class Call(NamedTuple):
 def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     """The whole of attention: window → score → mask → normalize → refine → sum."""
     score, normalizer, window, refiner = recipe
-    given, straight = _distribute(recipe, call), window is None and refiner is None and not call.dropout
-    if straight and memory.pages is not None:
-        found = memory.pages.look(score, given[score], normalizer, query, call.allowed)
-        if found is not None:
-            return _single(*found, normalizer, call)
-    key, value = memory.key, memory.value
+    given, key, value = _distribute(recipe, call), memory.key, memory.value
 
     # A score of places must know which keys a window took, and no kernel does.
     form = kernels.lower(score, query, key, given[score]) if window is None or not score.positional else None
-    if straight and query.shape[-2] == 1:
-        found = kernels.single_query(form, normalizer, value, call.allowed)
-        if found is not None:
-            return _single(*found, normalizer, call)
-    if form is not None and straight and call.want is not True:
+    if form is not None and _straight(recipe, call) and call.want is not True:
         context = kernels.softmax_sum(form, normalizer, value, call.allowed, call.causal)
         if context is not None:
             if not call.want:
                 return Attended(context)
-            pending = Pending(kernels.keep(form), normalizer, call.allowed)
+            pending = Pending(kernels.keep(form), normalizer, call.allowed, value.dtype)
             return Attended(context, pending.weights, pending.scores)
 
     keys: Everywhere | Nearby = Everywhere(key, value, call.allowed)
@@ -191,7 +184,7 @@ def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     scores = keys.score(score, form, query, given[score])
     weights = normalizer(scores, keys.mask, **given[normalizer])
     log_prob = normalizer.log_prob(scores, keys.mask, weights) if normalizer.stochastic else None
-    weights = keys.fade(weights)
+    weights = keys.fade(kernels.narrowed(weights, value.dtype))
     if refiner is not None:
         scores, weights = keys.spread(scores, fill=float("-inf")), keys.spread(weights)
         keys, weights = Everywhere(key, value, call.allowed), refiner(weights, call.allowed, **given[refiner])
@@ -204,8 +197,24 @@ def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     return Attended(context, log_prob=log_prob)
 
 
-def _single(context: Tensor, scores: Tensor, normalizer: Normalizer, call: Call) -> Attended:
-    """What a kernel for one query gave."""
+def _straight(recipe: Recipe, call: Call) -> bool:
+    """Is it score → mask → normalize → sum, and no more?"""
+    return recipe.window is None and recipe.refiner is None and not call.dropout
+
+
+def _single(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended | None:
+    """:func:`look` in one pass over the keys and values of a single query, if there is a kernel for it."""
+    score, normalizer = recipe.score, recipe.normalizer
+    if query.shape[-2] != 1 or not _straight(recipe, call) or not kernels.bare(query):
+        return None
+    given = _distribute(recipe, call)[score]
+    found = None if memory.pages is None else memory.pages.look(score, given, normalizer, query, call.allowed)
+    if found is None:
+        form = kernels.lower(score, query, memory.key, given)
+        found = kernels.single_query(form, normalizer, memory.value, call.allowed)
+    if found is None:
+        return None
+    context, scores = found
     if not call.want:
         return Attended(context)
     weights = partial(normalizer, scores, call.allowed)
@@ -242,7 +251,7 @@ def attend(
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.Attention")
     if recipe.stateful():
         raise ValueError(f"{type(recipe.score).__name__} carries a state from query to query: use regard.Attention")
-    memory = _remember(recipe.score, key, value, mask)
+    memory = _remember(recipe.score, key, value, mask, mask is not None)
     return answer(recipe, query, memory, None, dropout=dropout, want=weights, generator=generator)
 
 
@@ -290,7 +299,7 @@ class Attention(nn.Module):
 
     def remember(self, key: Tensor, value: Tensor | None = None, *, mask: Mask | Tensor | None = None) -> Memory:
         """Keys (…, S, D) and values (…, S, E), by default the keys, projected once for many calls."""
-        return _remember(self.score, key, value, mask)
+        return _remember(self.score, key, value, mask, True)
 
     def start(self, memory: Memory) -> Any:
         """The state before the first query: None for most parts, that of the stateful part, or a tuple of several."""
@@ -317,7 +326,7 @@ class Attention(nn.Module):
                 raise ValueError("value= beside a Memory: the memory has its own values")
             memory = key if mask is None else key.within(mask)
         else:
-            memory = self.remember(key, value, mask=mask)
+            memory = _remember(self.score, key, value, mask, mask is not None)
         dropout = self.dropout if self.training else 0.0
         return answer(self.recipe, query, memory, state, dropout, weights, generator, extras)
 
@@ -349,17 +358,41 @@ def answer(
 
     stateful = recipe.stateful()
     if not stateful and state is None:
-        return look(recipe, query, memory, Call(allowed, causal, (), dropout, want, generator, extras))
+        return _look(recipe, query, memory, Call(allowed, causal, (), dropout, want, generator, extras))
     states = tuple(part.start(memory) for part in stateful) if state is None else _unpack(state, stateful)
     call = Call(allowed, causal, states, dropout, want, generator, extras)
     if all(part.parallel for part in stateful) or query.shape[-2] == 0:
-        out = look(recipe, query, memory, call)
+        out = _look(recipe, query, memory, call)
         if query.shape[-2]:
             states = tuple(part.advance(held, out) for part, held in zip(stateful, states, strict=True))
     else:
         out, states = _in_order(recipe, query, memory, call, stateful)
     out.state = _pack(states)
     return out
+
+
+def _look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
+    """:func:`look`, such that what is masked does not matter."""
+    at_once = _single(recipe, query, memory, call)  # which reads only what is allowed
+    if at_once is not None:
+        return at_once
+    if call.allowed is None:
+        return look(recipe, query, memory, call)
+
+    random = (call.dropout or recipe.normalizer.stochastic) and spoiled.visible(query)
+    dice = (call.generator or torch.default_generator) if random else None
+    before = None if dice is None else dice.get_state()
+
+    def once(memory: Memory, allowed: Tensor) -> Attended:
+        if dice is not None and before is not None:  # a second look makes the same draws
+            dice.set_state(before)
+        same = allowed is call.allowed
+        return look(recipe, query, memory, call if same else call._replace(allowed=allowed, causal=False))
+
+    # A form is a product or a tanh of what it scores. Of other scores nothing is known.
+    score, known = recipe.score, type(recipe.score).form is not Score.form
+    telling = known and (recipe.window is None or not score.reads_all)
+    return spoiled.guarded(once, memory, call.allowed, telling=telling)
 
 
 def _in_order(
@@ -373,7 +406,7 @@ def _in_order(
         )
         extras = {name: tensor.narrow(axis, t, 1) for name, tensor in call.extras.items()}
         step = call._replace(allowed=allowed, causal=False, states=states, want=True, extras=extras)
-        outs.append(look(recipe, query.narrow(axis, t, 1), memory, step))
+        outs.append(_look(recipe, query.narrow(axis, t, 1), memory, step))
         states = tuple(part.advance(held, outs[-1]) for part, held in zip(stateful, states, strict=True))
 
     def joined(name: str, dim: int) -> Tensor | None:
@@ -413,7 +446,8 @@ def _drop(weights: Tensor, share: float, generator: torch.Generator | None) -> T
     return weights * kept.div_(max(1.0 - share, torch.finfo(weights.dtype).tiny))
 
 
-def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tensor | None) -> Memory:
+def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tensor | None, masked: bool) -> Memory:
+    """``masked``: some of it is or may be masked."""
     key, value = pair(key, value)
     if score.key_dim is not None and key.shape[-1] != score.key_dim:
         raise ValueError(
@@ -421,7 +455,7 @@ def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tens
         )
 
     def project(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        return score.project(key), value
+        return spoiled.shielded(score.project, key) if masked else score.project(key), value
 
     return Memory(*project(key, value), masks.as_mask(mask), project)
 

@@ -96,7 +96,9 @@ class Nearby:
         return score(query.unsqueeze(-2), rows, **given).squeeze(-2)
 
     def fade(self, weights: Tensor) -> Tensor:
-        return weights if self.factor is None else weights * self.factor
+        if self.factor is None:
+            return weights
+        return weights * torch.where(self.mask, self.factor, 1.0)  # no gradient from what is masked
 
     def sum(self, weights: Tensor) -> Tensor:
         """(…, T, E)."""

@@ -273,7 +273,7 @@ def _look(
 
     source, target = edges.index
     scores = score.pairs(query[target], keys.transpose(0, 1)[source])  # (E, H)
-    weights = normalize(normalizer, scores, edges)
+    weights = kernels.narrowed(normalize(normalizer, scores, edges), value.dtype)
     kept = _drop(weights, dropout, generator)
     context = sum_edges(kept.unsqueeze(-1) * value[source], edges)
     return Attended(context, weights, scores, edges=edges) if want else Attended(context, edges=edges)

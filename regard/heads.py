@@ -15,6 +15,7 @@ from regard.kernels.forms import AdditiveForm, DotForm
 from regard.masks import Mask, as_mask
 from regard.memory import Memory
 from regard.parts import Normalizer, Score, arguments, find
+from regard.spoiled import shielded
 
 
 class MultiHead(nn.Module):
@@ -139,7 +140,9 @@ class MultiHead(nn.Module):
                 raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} differ in rank")
             asked, memory = self.query(rows), self.remember(key, value, mask=mask)
         else:
-            asked, own, worth = _together(rows, self.query, self.key, self.value)
+            layers = (self.query, self.key, self.value)
+            each = _joint(rows, layers).split(self.dim, dim=-1) if _plain(layers) else [layer(rows) for layer in layers]
+            asked, own, worth = each
             memory = Memory(*self._heads(own, worth), self._mask(mask, single), self._project)
         split = self._split(asked)
         out = self.attention(split, memory, mask=more, state=state, weights=weights, generator=generator)
@@ -150,10 +153,13 @@ class MultiHead(nn.Module):
         """Keys and values as the heads see them, (B, H, S, d)."""
         shared = value is key
         key, value = (t if t.ndim == 3 else t[None] for t in (key, value))
-        return self._heads(*(_together(key, self.key, self.value) if shared else (self.key(key), self.value(value))))
+        layers = (self.key, self.value)
+        if not shared or not _plain(layers):
+            return self._heads(shielded(self.key, key), shielded(self.value, value))
+        return self._heads(*shielded(lambda rows: _joint(rows, layers), key).split(self.dim, dim=-1))
 
     def _heads(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        return self.attention.score.project(self._split(key)), self._split(value)
+        return shielded(self.attention.score.project, self._split(key)), self._split(value)
 
     def _mask(self, mask: Mask | Tensor | None, single: bool) -> Mask | None:
         mask = as_mask(mask)
@@ -208,13 +214,14 @@ class PerHead(Score):
         return replace(first, **stacked)
 
 
-def _together(x: Tensor, *layers: nn.Module) -> Sequence[Tensor]:
-    """What each layer makes of x, by one product where they are plain linear layers: it is faster than several."""
-    if any(type(layer) is not nn.Linear for layer in layers):
-        return [layer(x) for layer in layers]
+def _plain(layers: Sequence[nn.Module]) -> bool:
+    return all(type(layer) is nn.Linear for layer in layers)
+
+
+def _joint(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
+    """What plain linear layers make of x, side by side: one product is faster than several."""
     weights, biases = ([getattr(layer, name) for layer in layers] for name in ("weight", "bias"))
-    bias = None if biases[0] is None else torch.cat(biases)
-    return linear(x, torch.cat(weights), bias).split([len(weight) for weight in weights], dim=-1)
+    return linear(x, torch.cat(weights), None if biases[0] is None else torch.cat(biases))
 
 
 class _Unbatched(Mask):

@@ -26,6 +26,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard import _warn
+
 Shape = tuple[int, ...]
 
 
@@ -77,12 +79,16 @@ class Dense(Mask):
     """A Boolean tensor, read by its rank."""
 
     allowed: Tensor
+    bare: bool = False
+    """Did someone pass it as a tensor, who may have had another shape contract in mind?"""
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         allowed = self.allowed if device is None else self.allowed.to(device)
         rank = allowed.ndim
         if not 1 <= rank <= len(shape):
             raise ValueError(_misfit(allowed, shape))
+        if self.bare and rank == 2 < len(shape) and not torch.compiler.is_compiling():
+            _question(allowed, shape)
         if rank == 1 or len(shape) == 2:
             fitted = allowed.reshape((1,) * (len(shape) - rank) + tuple(allowed.shape))
         else:
@@ -101,7 +107,7 @@ class Dense(Mask):
 
     def select(self, index: Tensor) -> Mask:
         per_item = self.allowed.ndim > 1 and self.allowed.shape[0] != 1
-        return Dense(self.allowed.index_select(0, index)) if per_item else self
+        return Dense(self.allowed.index_select(0, index), self.bare) if per_item else self
 
     def grow(self, shape: Shape, count: int, allowed: bool = True) -> Mask:
         more = self.allowed.new_full((*self.allowed.shape[:-1], count), allowed)
@@ -262,14 +268,15 @@ def window(radius: int) -> Mask:
 
 
 def from_torch(
-    key_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None, *, heads: int | None = None
+    *, key_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None, heads: int | None = None
 ) -> Mask | None:
     """The masks of ``nn.MultiheadAttention``, where True = ignore, turned round.
 
     Args:
         key_padding_mask: (B, S) or (S,), Boolean or 0/−inf.
         attn_mask: (T, S), or (B·H, T, S), which needs ``heads``. Boolean or 0/−inf; other numbers are a bias, not a
-        mask. heads: the number of heads folded into a 3-D ``attn_mask``.
+            mask.
+        heads: the number of heads folded into a 3-D ``attn_mask``.
     """
     mask: Mask | None = None
     if key_padding_mask is not None:
@@ -296,7 +303,7 @@ def as_mask(mask: Mask | Tensor | None) -> Mask | None:
             f"a mask is a Boolean tensor or a regard Mask, not {type(mask).__name__}: torch.as_tensor(mask)"
         )
     if mask.dtype == torch.bool:
-        return Dense(mask)
+        return Dense(mask, bare=True)
     if mask.dtype.is_floating_point:
         raise ValueError(
             f"a mask is Boolean (True = may be attended), not {mask.dtype}: write `mask > 0.5` for a 0/1 mask, "
@@ -346,6 +353,18 @@ def may_look(tensor: Tensor) -> bool:
 def _traced(tensor: Tensor) -> bool:
     """Does it stand for others, so that neither it nor what is made of it may be kept?"""
     return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(tensor)
+
+
+def _question(mask: Tensor, shape: Shape) -> None:
+    """Say how a mask is read that may be meant in another way."""
+    n = shape[0]
+    if n > 1 and tuple(mask.shape) == (n, n) == tuple(shape[-2:]):
+        _warn.once(
+            "square mask",
+            f"a mask of shape {_show(mask.shape)} for {n} batch items, {n} queries and {n} keys is read as (B, S): the "
+            "keys of each item that may be attended. If it is (T, S), the same for all items, write mask[None]; "
+            "if it is (B, S), mask[:, None] or regard.masks.lengths says so",
+        )
 
 
 def _misfit(mask: Tensor, shape: Shape) -> str:

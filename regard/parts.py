@@ -71,6 +71,8 @@ class Score(Part):
     key_dim: int | None = None
     same_width: ClassVar[bool] = False
     """Must queries and keys be equally wide?"""
+    reads_all: ClassVar[bool] = False
+    """Does :meth:`form` compute with all keys, also where a window leaves most of them out?"""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -57,12 +57,14 @@ class Look:
         log_prob: (…, T) where a sampling normalizer drew, else None.
         kind: the parts by name, e.g. ``"additive, softmax"``.
         edges: (2, E), source and target of each row of the weights, where the keys were those of a graph; else None.
+        order: how often the rows of the batch had been reordered before, as a beam search does.
     """
 
     weights: Tensor
     log_prob: Tensor | None = None
     kind: str = ""
     edges: Tensor | None = None
+    order: int = 0
 
 
 @dataclass(eq=False)
@@ -79,7 +81,8 @@ class Entry:
         """The weights of the only call, or those of a decoder joined along T.
 
         Calls are joined if each has one query (the first may have more: a prompt) and their keys stay or grow, as in
-        a cache; weights of keys that were not there yet are 0.
+        a cache; weights of keys that were not there yet are 0. Not where the batch was reordered between calls, as a
+        beam search does: a row would then belong to several hypotheses.
         """
         if len(self.calls) == 1:
             return self.calls[0].weights
@@ -98,6 +101,11 @@ class Entry:
             raise ValueError(
                 f"{self.name!r} was called {len(self.calls)} times, with weights {self._shapes()}, and only the steps "
                 "of a decoder (one query each, the same batch, keys that stay or grow) can be joined: read .calls"
+            )
+        if len({look.order for look in self.calls}) > 1:
+            raise ValueError(
+                f"the batch was reordered between the {len(self.calls)} calls of {self.name!r}, as a beam search does: "
+                "a row of the joined weights would belong to no hypothesis; read .calls, or search with one beam"
             )
         return (*first[:-2], first[-2] + len(others), lengths[-1])
 
@@ -158,8 +166,9 @@ class Tape:
                     tensors[f"{index}.{call}.log_prob"] = look.log_prob.contiguous()
                 if look.edges is not None:
                     tensors[f"{index}.{call}.edges"] = look.edges.clone()  # layers share them, a file cannot
-            kinds = [look.kind for look in entry.calls]
-            entries.append({"name": entry.name, "kinds": kinds, "rows": entry.rows, "columns": entry.columns})
+            kinds, orders = [look.kind for look in entry.calls], [look.order for look in entry.calls]
+            axes = {"rows": entry.rows, "columns": entry.columns}
+            entries.append({"name": entry.name, "kinds": kinds, "orders": orders, **axes})
         about = {"format": "regard.tape", "version": str(VERSION), "entries": json.dumps(entries, ensure_ascii=False)}
         with whole(path) as unfinished:
             unfinished.touch()
@@ -184,9 +193,10 @@ class Tape:
         try:
             for index, saved in enumerate(json.loads(about["entries"])):
                 entry = Entry(saved["name"], [], saved["rows"], saved["columns"])
-                for call, kind in enumerate(saved["kinds"]):
+                orders = saved.get("orders", [0] * len(saved["kinds"]))
+                for call, (kind, order) in enumerate(zip(saved["kinds"], orders, strict=True)):
                     key = f"{index}.{call}."
-                    more = tensors.get(key + "log_prob"), kind, tensors.get(key + "edges")
+                    more = tensors.get(key + "log_prob"), kind, tensors.get(key + "edges"), int(order)
                     entry.calls.append(Look(tensors[key + "weights"], *more))
                 tape._entries[entry.name] = entry
         except (KeyError, TypeError, ValueError) as error:
@@ -228,7 +238,8 @@ def record(model: nn.Module, *, names: str | Sequence[str] | None = None) -> Ite
     is not a call.
 
     Weights are detached copies on their device; taking them draws no random numbers and leaves the model's graph
-    alone. An attention that cannot be seen, because it is compiled for instance, is named in a warning at the end.
+    alone. An attention that cannot be seen, because it is compiled for instance, is named in a warning at the end; so
+    is the likely reason if the tape is empty.
     """
     if not isinstance(model, nn.Module):
         raise ValueError(f"record takes an nn.Module, not {type(model).__name__}")
@@ -239,6 +250,8 @@ def record(model: nn.Module, *, names: str | Sequence[str] | None = None) -> Ite
     unseen = recorder.unseen()
     if unseen:
         warnings.warn("regard.record could not see into " + "; ".join(unseen), stacklevel=3)
+    elif not tape and (why := recorder.nothing()):
+        warnings.warn(f"regard.record saw no attention: {why}", stacklevel=3)
 
 
 @dataclass(eq=False)
@@ -265,6 +278,8 @@ class _Recorder(TorchFunctionMode):
         self.places: dict[str, list[Any]] = {}
         self.reasons: dict[str, str] = {}
         self.entered: set[nn.Module] = set()
+        self.order = 0  # how often the rows of the batch were reordered
+        self.batch: int | None = None  # how many rows the last weights had
         self.kept: Tensor | None = None  # what dropout was last given while edges were weighed
 
     def __enter__(self) -> _Recorder:
@@ -370,11 +385,20 @@ class _Recorder(TorchFunctionMode):
             return out
         if func is functional.dropout:
             self.kept = args[0]
+        if func in _SELECTING and not self.running and self._mine():
+            self.order += self._reorders(*args, **kwargs)
         reader = _hidden if getattr(func, "__name__", "") in _HIDDEN else _READERS.get(func)
         if reader is not None and self.running and not self.within and self._mine():
             seen = Attended(out, lambda: reader(*args, **kwargs))
             self._keep(self.running[-1], _place(), "scaled_dot, softmax", seen)
         return out
+
+    def _reorders(self, input: Tensor, dim: int, index: Tensor, **_: Any) -> bool:
+        """Does this put the rows of the batch, such as a cache, into another order?"""
+        if dim != 0 or input.ndim < 2 or input.shape[0] != self.batch or index.ndim != 1:
+            return False
+        with torch._C.DisableTorchFunction():
+            return not torch.equal(index, torch.arange(input.shape[0], device=index.device))
 
     def _keep(self, run: _Run, place: Any, kind: str, out: Attended) -> None:
         """Compute the weights if need be, and put them on the tape."""
@@ -394,8 +418,9 @@ class _Recorder(TorchFunctionMode):
                 weights = weights() if callable(weights) else weights
             if weights is None:
                 raise RuntimeError("it gave no weights")
-            look = Look(_copy(weights), None if out.log_prob is None else _copy(out.log_prob), kind)
+            look = Look(_copy(weights), None if out.log_prob is None else _copy(out.log_prob), kind, order=self.order)
             look.edges = None if out.edges is None else out.edges.index
+            self.batch = weights.shape[0]
         except RuntimeError as error:  # a recording that fails must not make the model fail
             self.reasons[name] = str(error).split("\n")[0]
             return
@@ -416,6 +441,28 @@ class _Recorder(TorchFunctionMode):
                 remedy = 'with torch.compiler.set_stance("force_eager"):'
                 self.reasons.setdefault(name, f"compiled; to see it, run the model under `{remedy}`")
         return [f"{name!r} ({reason})" for name, reason in self.reasons.items()]
+
+
+    def nothing(self) -> str | None:
+        """Why the tape is empty; None if the model did not run as a whole, and so need not have looked."""
+        if self.places:
+            return f"no name fits names={list(self.patterns or ())}; {nearest('', self.places)}"
+        if not self.entered:
+            return "no module of this model ran inside the block, in the thread that opened it"
+        for path, module in self.model.named_modules():
+            chosen = getattr(getattr(module, "config", None), "_attn_implementation", None)
+            if module in self.entered and isinstance(chosen, str) and chosen != "sdpa":
+                name = _name(path, self.model)
+                return (
+                    f"{name!r} computes its weights in code of its own (attn_implementation={chosen!r}); "
+                    'call model.set_attn_implementation("sdpa") first'
+                )
+        if self.model not in self.entered:
+            return None
+        return (
+            "what it knows is regard's own, nn.MultiheadAttention, F.scaled_dot_product_attention and PyG's GATConv; "
+            "weights that are computed in other ways cannot be seen"
+        )
 
 
 def _name(path: str, model: nn.Module) -> str:
@@ -504,6 +551,7 @@ def _hidden(*_: Any, **__: Any) -> Tensor:
     raise RuntimeError("a fused kernel of torch that shows no weights")
 
 
+_SELECTING = (torch.index_select, Tensor.index_select)
 _HIDDEN = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd", "flex_attention")
 _READERS: dict[Any, Callable[..., Tensor]] = {
     functional.scaled_dot_product_attention: _sdpa,

@@ -25,7 +25,7 @@ def test_from_torch(bias, widths, training):
     key, value = torch.randn(B, S, widths.get("kdim", DIM)), torch.randn(B, S, widths.get("vdim", DIM))
     padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
     expected, weights = theirs(query, key, value, key_padding_mask=padding, average_attn_weights=False)
-    out = ours(query, key, value, mask=masks.from_torch(padding))
+    out = ours(query, key, value, mask=masks.from_torch(key_padding_mask=padding))
     assert torch.allclose(out.context, expected, atol=1e-5, rtol=1e-5)
     assert torch.allclose(out.weights, weights, atol=1e-5)
     single, _ = theirs(query[0], key[0], value[0])

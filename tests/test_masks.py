@@ -1,10 +1,12 @@
 """One polarity, one shape contract."""
 
+import warnings
+
 import pytest
 import torch
 
 import regard
-from regard import masks
+from regard import _warn, masks
 from regard.masks import as_mask
 
 B, H, T, S = 2, 3, 4, 5
@@ -26,9 +28,28 @@ def test_rank_decides_where_dimensions_are_inserted(shape):
                 assert torch.equal(got[b, h, t], row)
 
 
+@pytest.mark.filterwarnings("ignore:a mask of shape")
 def test_a_square_batch_is_read_by_rank_not_by_size():
     mask = torch.rand(T, T) > 0.5
     assert torch.equal(allowed(mask, (T, T, T)), mask[:, None].expand(T, T, T))
+
+
+def test_a_square_mask_for_as_many_items_is_questioned_once(monkeypatch):
+    monkeypatch.setattr(_warn, "_said", set())
+    x, mask = torch.randn(T, T, 8), torch.ones(T, T, dtype=torch.bool).tril()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told = (mask[None], mask[:, None], masks.lengths(torch.arange(T)), masks.from_torch(key_padding_mask=mask))
+        for each in told:
+            regard.attend(x, x, mask=each)
+        regard.attend(x[:2], x[:2], mask=torch.ones(2, T, dtype=torch.bool))
+        regard.attend(x[0], x[0], mask=mask)  # without a batch it can be nothing else
+    with pytest.warns(UserWarning, match=r"\(B, S\).*\(T, S\).*mask\[None\].*mask\[:, None\]") as caught:
+        regard.attend(x, x, mask=mask)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        regard.MultiHead(8, 2)(x, mask=mask & masks.causal())
 
 
 def test_unbatched_two_dimensions_are_queries_and_keys():
@@ -70,16 +91,21 @@ def test_from_torch_turns_the_polarity_round():
     x = torch.randn(2, 3, 8)
     expected, _ = module(x, x, x, key_padding_mask=padding, attn_mask=future)
     ours = regard.MultiHead.from_torch(module)
-    assert torch.allclose(ours(x, mask=masks.from_torch(padding, future)).context, expected, atol=1e-6)
+    mask = masks.from_torch(key_padding_mask=padding, attn_mask=future)
+    assert torch.allclose(ours(x, mask=mask).context, expected, atol=1e-6)
     additive = torch.zeros(3, 3).masked_fill(future, float("-inf"))
-    assert torch.allclose(ours(x, mask=masks.from_torch(padding, additive)).context, expected, atol=1e-6)
+    mask = masks.from_torch(key_padding_mask=padding, attn_mask=additive)
+    assert torch.allclose(ours(x, mask=mask).context, expected, atol=1e-6)
     folded = future.expand(4, 3, 3)
-    assert torch.allclose(ours(x, mask=masks.from_torch(padding, folded, heads=2)).context, expected, atol=1e-6)
+    mask = masks.from_torch(key_padding_mask=padding, attn_mask=folded, heads=2)
+    assert torch.allclose(ours(x, mask=mask).context, expected, atol=1e-6)
     with pytest.raises(ValueError, match="heads=H"):
         masks.from_torch(attn_mask=folded)
     with pytest.raises(ValueError, match="a bias, not a mask"):
         masks.from_torch(attn_mask=torch.randn(3, 3))
     assert masks.from_torch() is None
+    with pytest.raises(TypeError):  # which of the two it is must be said: their shapes may be the same
+        masks.from_torch(padding)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 import torch
 from entmax import entmax15, sparsemax
 
+import regard
 from regard.normalizers import Entmax15, Sparsemax
 
 PAIRS = [(Sparsemax(), sparsemax), (Entmax15(), entmax15)]
@@ -52,3 +53,19 @@ def test_gradients_of_any_order(ours, theirs):
     assert torch.autograd.gradgradcheck(lambda x: ours(x, None), (scores,))
     each = torch.vmap(lambda x: ours(x, None))(scores)
     assert torch.allclose(each, ours(scores, None))
+
+
+def test_hard_keeps_the_expectation_of_some_queries():
+    """Xu et al. 2015, section 4.2.1: half of the samples are replaced by their expectation."""
+    generator = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(2, n, 3, generator=generator, requires_grad=True) for n in (4, 5))
+    expected = torch.tensor([[True, False, True, False], [False, False, False, True]])
+    out = regard.Attention("dot", regard.normalizers.Hard())(query, key, expected=expected)
+    soft = regard.attend(query, key, score="dot").weights
+    torch.testing.assert_close(out.weights[expected], soft[expected])
+    assert set(out.weights[~expected].flatten().tolist()) == {0.0, 1.0}
+    assert not out.log_prob[expected].any() and (out.log_prob[~expected] < 0).all()
+    (through,) = torch.autograd.grad(out.context.sum(), query, retain_graph=True)
+    assert through[expected].any() and not through[~expected].any()
+    (through,) = torch.autograd.grad(out.log_prob.sum(), query)
+    assert through[~expected].any() and not through[expected].any()

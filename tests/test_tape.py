@@ -16,6 +16,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 import regard
+from decode.models import Looking
+from regard import decode
 from regard.glimpses import Bilinear, FilterBank, MixtureWindow
 from regard.scores import Additive
 
@@ -177,6 +179,7 @@ class TestRegard:
         assert [tape[name].shape for name in tape] == [(B, T, T), (B, 4, 24), (B, 4, 24)]
         assert [tape[name].calls[0].kind for name in tape] == ["mixture_window", "filter_bank", "bilinear"]
 
+    @pytest.mark.filterwarnings("ignore:regard.record saw no attention")
     def test_attention_outside_the_model_is_not_its(self):
         inside, outside = regard.Attention(), regard.Attention()
         x = torch.randn(B, T, D)
@@ -563,6 +566,7 @@ class TestNothingStays:
                 assert tape[name].weights.shape[0] == number + 1
         assert hooks(shared) == 0
 
+    @pytest.mark.filterwarnings("ignore:regard.record saw no attention")
     def test_a_copy_made_meanwhile_does_not_record(self):
         model, x = regard.Attention(), torch.randn(B, T, D)
         with regard.record(model) as tape:
@@ -575,6 +579,97 @@ class TestNothingStays:
 
 # ---------------------------------------------------------------------------------------------------------
 # what cannot be seen is named
+
+
+class Foreign(nn.Module):
+    """An attention as Hugging Face's models have it, with or without torch's function."""
+
+    class Config:
+        _attn_implementation = "eager"
+
+    def __init__(self):
+        super().__init__()
+        self.config = self.Config()
+
+    def forward(self, x, cache=None):
+        keys = x if cache is None else cache
+        if self.config._attn_implementation == "sdpa":
+            return F.scaled_dot_product_attention(x, keys, keys)
+        return torch.softmax(x @ keys.mT, -1) @ keys
+
+
+class TestNothingSeen:
+    def test_an_eager_model_of_hugging_face_is_told_what_to_do(self):
+        model, x = nn.Sequential(Foreign()), torch.randn(B, T, D)
+        said = r"saw no attention: '0' .*'eager'.*model\.set_attn_implementation\(\"sdpa\"\)"
+        with pytest.warns(UserWarning, match=said) as caught, regard.record(model):
+            model(x)
+        assert caught[0].filename == __file__
+        model[0].config._attn_implementation = "sdpa"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with regard.record(model) as tape:
+                model(x)
+        assert tape.names() == ["0"]
+
+    def test_other_reasons(self):
+        x = torch.randn(B, T, D)
+        model = Calls(lambda m, x: torch.softmax(x @ x.mT, -1) @ x)
+        with pytest.warns(UserWarning, match=r"F\.scaled_dot_product_attention"), regard.record(model):
+            model(x)
+        with pytest.warns(UserWarning, match="no module of this model ran"), regard.record(model):
+            pass
+        model = nn.ModuleDict({"first": regard.Attention(), "second": nn.Identity()})
+        with pytest.warns(UserWarning, match="no name fits.*known: first"), regard.record(model, names="frist*"):
+            model["first"](x, x)
+
+    def test_silence_where_it_was_not_to_be_expected(self):
+        model = nn.ModuleDict({"reader": nn.Identity(), "look": regard.Attention()})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with regard.record(model):
+                model["reader"](torch.ones(2))
+            with pytest.raises(ZeroDivisionError), regard.record(model):
+                1 / 0  # noqa: B018
+
+
+class TestReordered:
+    @pytest.mark.parametrize("kind", ["memory", "tensor"])
+    def test_steps_of_a_beam_are_not_joined(self, kind, tmp_path):
+        """Between two steps hypotheses change places, so that a row of the joined weights would be of several."""
+        model = regard.Attention() if kind == "memory" else Foreign()
+        query, rows = torch.randn(3, 4, 1, D).unbind(1), torch.randn(3, S, D)
+        if kind == "tensor":
+            model.config._attn_implementation = "sdpa"
+
+        def decode(*orders):
+            cache = rows if kind == "tensor" else model.remember(rows)
+            with torch.no_grad(), regard.record(model) as tape:
+                for step, order in zip(query, orders):
+                    model(step, cache)
+                    index = torch.tensor(order)
+                    cache = cache.index_select(0, index) if kind == "tensor" else cache.select(index)
+            return tape
+
+        still, (name,) = [0, 1, 2], decode([0, 1, 2]).names()
+        assert decode(still, still, still)[name].weights.shape == (3, 3, S)
+        tape = decode(still, [1, 1, 0], still)
+        tape.save(tmp_path / "tape.safetensors")
+        for each in (tape, regard.Tape.load(tmp_path / "tape.safetensors")):
+            assert len(each[name].calls) == 3 and name in repr(each) and "3" in each._repr_html_()
+            with pytest.raises(ValueError, match=r"reordered between the 3 calls.*read \.calls"):
+                _ = each[name].weights
+
+    def test_a_search_of_ours(self):
+        model = Looking().eval()
+        batch = {"source": torch.randint(3, 11, (2, 5)), "source_lengths": torch.tensor([5, 3])}
+        with regard.record(model) as tape:
+            decode.beam(model, batch, size=3, max_length=8)
+        assert tape.names() == ["self_attention", "cross_attention"]
+        for name in tape:
+            assert len({look.order for look in tape[name].calls}) > 1
+            with pytest.raises(ValueError, match=r"read \.calls"):
+                _ = tape[name].weights
 
 
 class TestUnseen:

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from regard import masks
 from regard.attention import Attended
 from regard.masks import Mask
+from regard.memory import Memory
 from regard.parts import Glimpse
-
-if TYPE_CHECKING:
-    from regard.memory import Memory
+from regard.spoiled import guarded
 
 
 class MixtureWindow(Glimpse):
@@ -58,11 +55,16 @@ class MixtureWindow(Glimpse):
         places = torch.arange(value.shape[-2], device=value.device)
         square = (kappa.unsqueeze(-1) - places).square()  # (…, T, K, S)
         phi = torch.exp(log_alpha.unsqueeze(-1) - log_beta.exp().unsqueeze(-1) * square).sum(dim=-2)
+        weights, after = phi.to(value.dtype), kappa[..., -1, :] if query.shape[-2] else before
         given = masks.as_mask(mask)
-        if given is not None:
-            phi = phi.masked_fill(~given.tensor(tuple(phi.shape), phi.device), 0.0)
-        weights = phi.to(value.dtype)
-        return Attended(weights @ value, weights, state=kappa[..., -1, :] if query.shape[-2] else before)
+        if given is None:
+            return Attended(weights @ value, weights, state=after)
+
+        def read(memory: Memory, allowed: Tensor) -> Attended:
+            masked = weights.masked_fill(~allowed, 0.0)
+            return Attended(masked @ memory.value, masked, state=after)
+
+        return guarded(read, Memory(value, value), given.tensor(tuple(phi.shape), phi.device))
 
     def _check(self, query: Tensor, value: Tensor, state: Tensor | None) -> None:
         if query.ndim < 2 or query.shape[-1] != self.query_dim:

@@ -1,7 +1,8 @@
 """Fast twins of the plain path, and who chooses between them.
 
 ========  ==============================================================================================
-plain     PyTorch operations as the score's file writes them: any device and dtype, double backward, vmap, export
+plain     PyTorch operations as the score's file writes them: any device and dtype, double backward, forward mode, vmap,
+          export
 chunked   plain operations on slices, recomputed in backward: memory O(B·T·S), any device
 fused     torch's SDPA for dot products; numba kernels for the rest, on the CPU and in float32; additive scores,
           windows and edges of half precision are computed in float32 too, and rounded once, at the end
@@ -24,14 +25,14 @@ from torch import Tensor
 
 from regard import _lazy
 from regard.kernels import additive, chunked, dot, edges, local, single
-from regard.kernels.forms import AdditiveForm, DotForm, LeakyForm, SplitForm, SquareForm, TiedForm
+from regard.kernels._once import forward_mode, no_forward_mode
+from regard.kernels.forms import HALVES, AdditiveForm, DotForm, LeakyForm, SplitForm, SquareForm, TiedForm, lift
 from regard.normalizers.softmax import Softmax
 from regard.parts import Normalizer, Score
 
 Form = DotForm | AdditiveForm | SquareForm
 _Any = TypeVar("_Any", bound=DotForm | AdditiveForm | SquareForm | SplitForm | TiedForm)
 CHOICES = ("plain", "chunked", "fused")
-_HALVES = (torch.bfloat16, torch.float16)
 _LARGE = 2**26
 """Bytes of a (…, T, S, D) temporary from which a chunked pass pays."""
 
@@ -95,6 +96,11 @@ def sparse_product(sparse: Tensor, matrix: Tensor) -> Tensor:
     return sparse @ matrix
 
 
+def narrowed(weights: Tensor, dtype: torch.dtype) -> Tensor:
+    """Weights in the precision of the values, ``dtype``, where the scores had a better one."""
+    return weights.to(dtype) if torch.promote_types(weights.dtype, dtype) != dtype else weights
+
+
 def keep(form: _Any) -> _Any:
     """The form with copies of whatever an optimizer could change in place."""
     held: dict[str, Any] = {}
@@ -114,6 +120,8 @@ def scores(form: Form) -> Tensor:
     kind, dtype = _additive_kind(form), form.query.dtype
     if kind == "plain":
         return form.scores()
+    if forward_mode():
+        no_forward_mode()
     form = _lift(form) if kind == "fused" else form
     kernel = additive.additive_scores if kind == "fused" else chunked.additive_scores_chunked
     leading, heads = form.query.shape[:-2], form.weight.reshape(-1, form.weight.shape[-1])
@@ -127,8 +135,9 @@ def softmax_sum(
     if not isinstance(form, DotForm) or type(normalizer) is not Softmax or _choice.name == "chunked":
         return None
     fits = dot.fits(form, value, allowed, forced=_choice.name == "fused")
+    fits = fits and (form.bias is None or (form.query.dtype == value.dtype and not form.cast))
     if form.bias is not None and (form.bias.requires_grad or not fits):  # SDPA has no gradient for a bias
-        return normalizer(replace(form, norm=None).scores(), allowed) @ value
+        return narrowed(normalizer(replace(form, norm=None).scores(), allowed), value.dtype) @ value
     if not fits:
         return None
     return dot.softmax_sum(form, value, allowed, causal, normalizer.temperature)
@@ -219,7 +228,7 @@ def _additive_kind(form: AdditiveForm) -> str:
 
 def _fits_numba(*tensors: Tensor, halves: bool = False) -> bool:
     """Can the compiled loops take these? With ``halves``, also what is to be lifted to float32 first."""
-    known = (torch.float32, *_HALVES) if halves else (torch.float32,)
+    known = (torch.float32, *HALVES) if halves else (torch.float32,)
     fits = all(t.device.type == "cpu" and t.dtype in known for t in tensors)
     if _choice.name == "fused":
         if not fits:
@@ -228,6 +237,8 @@ def _fits_numba(*tensors: Tensor, halves: bool = False) -> bool:
                 f'regard.kernels.use("fused") is for float32{" and halves" if halves else ""} on the CPU, not {found}; '
                 'use "plain" or "chunked"'
             )
+        if forward_mode():
+            no_forward_mode()
         return True
     return fits and _choice.name == "auto" and not _transformed(*tensors)
 
@@ -235,7 +246,7 @@ def _fits_numba(*tensors: Tensor, halves: bool = False) -> bool:
 def _lift(form: _Any) -> _Any:
     """The form in float32. Copies of (T + S)·D numbers cost little beside the T·S·D of a score."""
     halves: dict[str, Any] = {
-        name: x.float() for name, x in vars(form).items() if isinstance(x, Tensor) and x.dtype in _HALVES
+        name: lift(x) for name, x in vars(form).items() if isinstance(x, Tensor) and x.dtype in HALVES
     }
     return replace(form, **halves) if halves else form
 
@@ -251,14 +262,14 @@ def bare(*tensors: Tensor) -> bool:
     for tensor in tensors:
         if not tensor.is_cpu or tensor.dtype != torch.float32 or (learning and tensor.requires_grad):
             return False
-    return torch._C._functorch.maybe_current_level() is None
+    return torch._C._functorch.maybe_current_level() is None and not forward_mode()
 
 
 def _transformed(*tensors: Tensor) -> bool:
-    """Is a tensor seen through vmap or torch.func.grad, of which custom kernels know nothing?"""
-    return not torch.compiler.is_compiling() and any(
-        torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors
-    )
+    """Is a tensor seen through vmap or torch.func.grad, or has it a tangent, of which custom kernels know nothing?"""
+    if torch.compiler.is_compiling():
+        return False
+    return forward_mode() or any(torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors)
 
 
 def _fold(tensor: Tensor, keep: int = 2) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from regard.kernels._once import explain_second_derivative, forward_mode
 from regard.kernels.forms import DotForm
 from regard.masks import may_look
 
@@ -28,6 +29,8 @@ def fits(form: DotForm, value: Tensor, allowed: Tensor | None, forced: bool = Fa
     if 0 in form.query.shape or 0 in form.key.shape or 0 in value.shape:
         return False
     if torch._C._functorch.maybe_current_level() is not None and not torch.compiler.is_compiling():
+        return False
+    if forward_mode():
         return False
     if forced:
         return True
@@ -59,6 +62,7 @@ def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bo
         is_causal=causal and mask is None,
         scale=form.scale / temperature,
     )
+    explain_second_derivative(context)
     context = context.reshape(*leading, *context.shape[-2:])
     return context if dead is None else context.masked_fill(dead, 0.0)
 

@@ -6,17 +6,27 @@ edges :class:`DotForm`, :class:`SplitForm` and :class:`LeakyForm`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def lift(tensor: Tensor) -> Tensor:
+    """In float32 what is half as precise: distances are differences of squares, or reciprocals of small numbers."""
+    return tensor.float() if tensor.dtype in HALVES else tensor
+
 
 @dataclass(frozen=True, eq=False)
 class DotForm:
     """scale · q·k + bias + norm · ‖q‖²: query (…, T, D), key (…, S, D), bias (…, 1, S). The last is constant along a
-    row, and so computed only for normalizers that are not shift-invariant, and for those who read scores."""
+    row, and so computed only for normalizers that are not shift-invariant, and for those who read scores.
+
+    With a bias the terms nearly cancel, so that autocast must not round them."""
 
     query: Tensor
     key: Tensor
@@ -29,8 +39,14 @@ class DotForm:
         """(…, T, 1), what is constant along a row."""
         return None if self.norm is None else self.query.square().sum(-1, keepdim=True) * self.norm
 
+    @property
+    def cast(self) -> bool:
+        """Would autocast round what cancels?"""
+        return self.bias is not None and torch.is_autocast_enabled(self.query.device.type)
+
     def scores(self) -> Tensor:
-        scores = (self.query if self.scale == 1.0 else self.query * self.scale) @ self.key.mT
+        with torch.autocast(self.query.device.type, enabled=False) if self.cast else nullcontext():
+            scores = (self.query if self.scale == 1.0 else self.query * self.scale) @ self.key.mT
         for constant in (self.bias, self.shift):
             if constant is not None:
                 scores.add_(constant)  # in place: a tensor more of this size costs more than the sum
@@ -47,7 +63,7 @@ class SquareForm:
 
     def scores(self) -> Tensor:
         apart = self.query.unsqueeze(-2) - self.key.unsqueeze(-3)  # (…, T, S, D)
-        squared = apart.square() if apart.requires_grad else apart.mul_(apart)
+        squared = apart.square() if apart.requires_grad else apart.square_()
         return squared.sum(-1) * self.scale
 
 

@@ -20,11 +20,14 @@ class Hard(Normalizer):
         ``argmax``: the best key; its gradient is zero.
         ``straight_through``: the best key going forward, the softmax going backward (Bengio et al. 2013,
         arXiv:1308.3432).
+
+    Rows named in ``expected`` (…, T), booleans, keep their expectation, α = softmax(e), and have log-probability 0: for
+    the start of training, and for half of the samples later on (section 4.2.1).
     """
 
     equation = "one-hot(i), i ~ softmax(e)"
     paper = "Xu 2015"
-    needs = ("generator",)
+    needs = ("generator", "expected")
     stochastic = True
 
     def __init__(self, mode: str = "sample"):
@@ -33,7 +36,13 @@ class Hard(Normalizer):
             raise ValueError(f"no mode of Hard is called {mode!r}: {nearest(mode, MODES)}")
         self.mode = mode
 
-    def forward(self, scores: Tensor, mask: Tensor | None, generator: torch.Generator | None = None) -> Tensor:
+    def forward(
+        self,
+        scores: Tensor,
+        mask: Tensor | None,
+        generator: torch.Generator | None = None,
+        expected: Tensor | None = None,
+    ) -> Tensor:
         if scores.numel() == 0:
             return scores
         probabilities = masked_softmax(scores, mask)
@@ -42,14 +51,15 @@ class Hard(Normalizer):
         if mask is not None:
             weights = weights.masked_fill(~mask, 0.0)
         if self.mode == "straight_through":
-            return weights + (probabilities - probabilities.detach())
+            weights = weights + (probabilities - probabilities.detach())
         # Adding nothing keeps NaN, of which an argmax would quietly make a clean one-hot, and a gradient that is zero.
-        return weights + probabilities * 0.0
+        weights = weights + probabilities * 0.0
+        return weights if expected is None else torch.where(expected[..., None], probabilities, weights)
 
     def log_prob(self, scores: Tensor, mask: Tensor | None, weights: Tensor) -> Tensor:
         filled = scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        # A dead row has no weight, hence log-probability 0 and no gradient.
-        return (torch.log_softmax(filled, dim=-1) * weights.detach()).sum(-1)
+        # A dead row has no weight, and an expectation none of exactly 1: log-probability 0 and no gradient.
+        return (torch.log_softmax(filled, dim=-1) * (weights.detach() == 1)).sum(-1)
 
 
 def _draw(probabilities: Tensor, generator: torch.Generator | None) -> Tensor:

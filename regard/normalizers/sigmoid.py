@@ -17,5 +17,4 @@ class Sigmoid(Normalizer):
     shift_invariant = False
 
     def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        weights = torch.sigmoid(scores)
-        return weights if mask is None else weights.masked_fill(~mask, 0.0)
+        return torch.sigmoid(scores if mask is None else torch.where(mask, scores, float("-inf")))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -19,4 +20,4 @@ class Smoothed(Normalizer):
 
     def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         # exp(log σ(e)) = σ(e), and a softmax cannot divide by a sum that underflowed.
-        return masked_softmax(logsigmoid(scores), mask)
+        return masked_softmax(logsigmoid(scores if mask is None else torch.where(mask, scores, 0.0)), mask)

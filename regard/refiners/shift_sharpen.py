@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from regard.kernels.forms import lift
 from regard.normalizers._masked import masked_softmax
 from regard.parts import Refiner
 
@@ -40,13 +41,16 @@ class ShiftSharpen(Refiner):
             raise ValueError(f"shift is a distribution over an odd number of rotations, not {shift.shape[-1]}")
         gate = gate.unsqueeze(-1)
         gated = gate * weights + (1 - gate) * state.unsqueeze(-2)
-        rotated = _rotate(gated, shift, mask)
+        rotated = lift(_rotate(gated, shift, mask))
         if rotated.shape[-1] == 0:
-            return rotated
+            return weights
         # w^γ / Σ w^γ as a softmax of γ log w, which neither overflows nor divides by zero; it is free of scale.
         least = torch.finfo(rotated.dtype).tiny
-        relative = rotated / rotated.detach().amax(dim=-1, keepdim=True).clamp_min(least)
-        return masked_softmax(sharpen.unsqueeze(-1) * relative.clamp_min(max(1e-16, least)).log(), mask)
+        best = rotated.detach().amax(dim=-1, keepdim=True)
+        # Where even the best weight is next to nothing, as after a sigmoid, the slope 1/w would overflow: it gets none.
+        relative = torch.where(best < 2**10 * least, rotated.detach(), rotated) / best.clamp_min(least)
+        sharpened = masked_softmax(sharpen.unsqueeze(-1) * relative.clamp_min(1e-16).log(), mask)
+        return sharpened.to(weights.dtype)
 
 
 def _rotate(weights: Tensor, shift: Tensor, mask: Tensor | None) -> Tensor:

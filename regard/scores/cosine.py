@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from regard.kernels.forms import DotForm
+from regard.kernels.forms import DotForm, lift
 from regard.parts import Score
 
 
@@ -26,7 +26,8 @@ class Cosine(Score):
         self.gain = nn.Parameter(torch.tensor(float(gain))) if learn_gain else float(gain)
 
     def project(self, key: Tensor) -> Tensor:
-        return normalize(key, dim=-1, eps=1e-8 if key.dtype != torch.float16 else 1e-4)
+        # In float16 the square of a small number is 0.
+        return normalize(lift(key), dim=-1, eps=1e-8).to(key.dtype)
 
     def forward(self, query: Tensor, key: Tensor, gain: Tensor | None = None) -> Tensor:
         return self.form(query, key, gain).scores()

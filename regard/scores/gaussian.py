@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.forms import DotForm, SquareForm
+from regard.kernels.forms import DotForm, SquareForm, lift
 from regard.masks import may_look
 from regard.parts import Score
 
@@ -15,12 +15,13 @@ class Gaussian(Score):
 
     For many queries the kernels take it as a dot product with a bias for each key: ‖q − k‖² = ‖q‖² + ‖k‖² − 2 q·k.
     That cancels far from the origin (places on a map, times), where both are first moved by the first query.
-    Shapes: (…, T, D), (…, S, D) → (…, T, S).
+    Scores of halves are float32. Shapes: (…, T, D), (…, S, D) → (…, T, S).
     """
 
     equation = "−‖q − k‖² / (2 width²)"
     paper = "Nadaraya, Watson 1964"
     same_width = True
+    reads_all = True
 
     def __init__(self, width: float = 1.0, learn_width: bool = False):
         super().__init__()
@@ -29,12 +30,13 @@ class Gaussian(Score):
         self.width = nn.Parameter(torch.tensor(float(width))) if learn_width else float(width)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        return SquareForm(query, key, -0.5 * self.width**-2).scores()
+        return SquareForm(lift(query), lift(key), -0.5 * self._precision()).scores()
 
     def form(self, query: Tensor, key: Tensor) -> DotForm | SquareForm:
+        query, key = lift(query), lift(key)
         if query.shape[-2] <= 1 or key.shape[-2] == 0:
-            return SquareForm(query, key, -0.5 * self.width**-2)
-        precision = self.width**-2
+            return SquareForm(query, key, -0.5 * self._precision())
+        precision = self._precision()
         squares = key.square().sum(-1)  # (…, S)
         if not _near(query.detach(), squares.detach(), precision):
             origin = query[..., :1, :].detach().nan_to_num()  # not of the keys: padding must not move it
@@ -44,6 +46,9 @@ class Gaussian(Score):
         if isinstance(precision, float):
             return DotForm(query, key, precision, bias, norm=-0.5 * precision)
         return DotForm(query * precision, key, 1.0, bias, norm=-0.5 / precision)
+
+    def _precision(self) -> float | Tensor:
+        return (lift(self.width) if isinstance(self.width, Tensor) else self.width) ** -2
 
 
 def _near(query: Tensor, squares: Tensor, precision: float | Tensor) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.autograd import forward_ad
 
 import regard
 from contracts import builders
@@ -49,13 +53,86 @@ def test_double_backward_on_the_plain_path(names: dict) -> None:
     assert torch.autograd.gradgradcheck(run, inputs, atol=1e-5)
 
 
-def test_double_backward_through_a_fused_kernel_says_what_to_do() -> None:
-    case = simple(named(score="additive"), seed=3).to(torch.float32)
+@pytest.mark.parametrize("score", ["additive", "scaled_dot"])
+def test_double_backward_through_a_fused_kernel_says_what_to_do(score: str) -> None:
+    """Scaled dot products go through torch's SDPA, whose own message names an operator that nobody has called."""
+    case = simple(named(score=score), seed=3).to(torch.float32)
     query, key, value = case.tensors(grad=True)
     context = case.run("fused", inputs=(query, key, value)).context
     (slope,) = torch.autograd.grad(context.square().sum(), query, create_graph=True)
     with pytest.raises(RuntimeError, match=r'use\("plain"\)'):
         slope.square().sum().backward()
+
+
+def tangents(case: Case, kernel: str | None, way: str, directions: list[torch.Tensor]) -> torch.Tensor:
+    """The derivative of the context along ``directions`` of query, key and value, in forward mode."""
+
+    def run(*inputs: torch.Tensor) -> torch.Tensor:
+        return case.run(kernel, inputs=inputs).context
+
+    case.attention.requires_grad_(False)  # else a score takes other paths
+    if way == "func":
+        return torch.func.jvp(run, case.tensors(), tuple(directions))[1]
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(x, d) for x, d in zip(case.tensors(), directions, strict=True)]
+        found = forward_ad.unpack_dual(run(*duals)).tangent
+    assert found is not None, "the tangent was lost on the way"
+    return found
+
+
+@pytest.mark.parametrize("queries", [1, None])
+@pytest.mark.parametrize("name", parts.names("scores"))
+def test_forward_mode(name: str, queries: int | None) -> None:
+    """torch.func.jvp and dual numbers against finite differences, by the kernels that the dispatcher chooses."""
+
+    @settings(max_examples=12)
+    @given(cases(score=name, normalizer="softmax", window=None, refiner=None, queries=queries))
+    def check(case: Case) -> None:
+        p, rng = case.problem, np.random.default_rng((case.problem.seed, 4))
+        drawn = [rng.normal(size=x.shape) for x in (p.query, p.key, p.value)]  # no ties, where a score may have a kink
+        case = replace(case, problem=replace(p, query=drawn[0], key=drawn[1], value=drawn[2]))
+        directions = [torch.from_numpy(rng.normal(size=x.shape)) for x in drawn]
+        ends: list[Any] = []
+        for step in (1e-6, -1e-6):
+            moved = tuple(x + step * d for x, d in zip(case.tensors(), directions, strict=True))
+            ends.append(case.run("plain", inputs=moved).context.detach())
+        expected = (ends[0] - ends[1]) / 2e-6
+        way, kernel = ("func", "dual")[rng.integers(2)], (None, "plain")[rng.integers(2)]
+        found = tangents(case, kernel, way, directions)
+        size = 1.0 + expected.abs().max().item()
+        torch.testing.assert_close(found, expected, atol=1e-6 * size, rtol=1e-5)
+        lower = tangents(case.to(torch.float32), kernel, way, [d.float() for d in directions])
+        torch.testing.assert_close(lower.double(), expected, atol=1e-3 * size, rtol=1e-3)
+
+    check()
+
+
+@pytest.mark.parametrize("names", [named(score="additive"), named(window="local_monotonic", score="additive")])
+@pytest.mark.parametrize("kernel", ["chunked", "fused"])
+def test_forward_mode_of_a_kernel_that_has_none_is_an_error(names: dict, kernel: str) -> None:
+    case = simple(names, seed=3).to(torch.float32)
+    if kernel == "chunked" and names["window"]:
+        pytest.skip("windows have no chunked kernel")
+    for way in ("func", "dual"):
+        with pytest.raises((RuntimeError, NotImplementedError), match="forward"):
+            tangents(case, kernel, way, [torch.ones_like(x) for x in case.tensors()])
+
+
+def test_slopes_of_weights_that_nearly_underflow() -> None:
+    """A sigmoid of scores near -88 leaves weights whose reciprocal, the slope of a logarithm, no float32 can hold."""
+    refiner = regard.refiners.ShiftSharpen()
+    given = {"gate": [1.0], "shift": [[0.2, 0.5, 0.3]], "sharpen": [2.0]}
+    found = {}
+    for dtype in (torch.float32, torch.float64):
+        for size in (3e-39, 5e-39, 1e-34, 1e-20, 1.0):
+            scores = torch.tensor([[0.0, -30.0, -1.0]], dtype=dtype).add(np.log(size)).requires_grad_()
+            tensors = {name: torch.tensor(x, dtype=dtype) for name, x in given.items()}
+            weights = refiner(torch.sigmoid(scores), None, state=torch.zeros(3, dtype=dtype), **tensors)
+            (found[dtype, size],) = torch.autograd.grad((weights * slopes(weights)).sum(), scores)
+    for size in (3e-39, 5e-39):
+        assert found[torch.float32, size].isfinite().all()
+    for size in (1e-34, 1e-20, 1.0):
+        torch.testing.assert_close(found[torch.float32, size].double(), found[torch.float64, size], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("kernel", ["chunked", "fused", None])

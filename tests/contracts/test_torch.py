@@ -9,18 +9,21 @@ import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import oracle
 import regard
 from contracts import builders
-from contracts.part_cases import KERNELS, Case, each_part, gradients, named, simple, slopes, steady
+from contracts.part_cases import KERNELS, Case, cases, each_part, gradients, named, simple, slopes, steady
 from contracts.test_gradients import dtype_of
 from regard import parts
 
@@ -51,6 +54,33 @@ def test_precision(names: dict, dtype: torch.dtype) -> None:
     torch.testing.assert_close(out.weights.double(), expected.weights, atol=limit, rtol=limit)
     torch.testing.assert_close(out.context.double(), expected.context, atol=2 * limit, rtol=2 * limit)
     assert all(g.isfinite().all() for g in gradients(case, None))
+
+
+@pytest.mark.parametrize("cast", [False, True], ids=["inputs", "autocast"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("score", ["cosine", "gaussian", "inverse_distance"])
+def test_distances_and_angles_of_halves(score: str, dtype: torch.dtype, cast: bool) -> None:
+    """Squares of small halves are 0, and differences of large ones nothing but rounding: distances and norms are
+    computed in float32. So the weights are as near as their own rounding; for angles, as that of the scores."""
+
+    @settings(max_examples=80)
+    @given(cases(score=score, normalizer="softmax", refiner=None), st.sampled_from([8.0, 3e-4, 1e-4, 1.0]))
+    def check(case: Case, magnitude: float) -> None:
+        p = case.problem
+        problem = replace(p, query=p.query * magnitude, key=p.key * magnitude)
+        case = replace(case, problem=problem).to(torch.float32 if cast else dtype)
+        expected = case.to(torch.float64).run("plain", weights=True)
+        kernel = (None, "plain", "chunked")[p.seed % 3]
+        with torch.autocast("cpu", dtype=dtype) if cast else nullcontext():
+            found = case.run(kernel, weights=True)
+        if case.names["window"] == "local_predictive":
+            return  # where it looks is a matter of its own rounding
+        eps = torch.finfo(dtype).eps
+        limit = 2 * eps * (1 + expected.scores.abs().max().item()) if score == "cosine" else eps
+        torch.testing.assert_close(found.weights.double(), expected.weights, atol=limit, rtol=0)
+        assert cast or found.weights.dtype == found.context.dtype == dtype
+
+    check()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -1,0 +1,162 @@
+"""What is masked does not matter: NaN, infinity and overflow in keys and values that may not be attended.
+
+A weight of 0 times NaN is NaN, in the sum and in every product of the backward pass, so that to mask the scores is not
+enough; and to clear masked rows at each call would copy all keys and values. Instead the call is made as if all were
+well, and sums over a few of its tensors tell whether it was. Only if not is it made again, without the rows that did
+harm. Where a value may not be read (another device, torch.compile, vmap), masked rows are cleared beforehand.
+
+NaN in a key or value that a query may attend is left alone: it shows in the context of that query and in its gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from regard.memory import Memory
+
+if TYPE_CHECKING:
+    from regard.attention import Attended
+
+HUGE = 2.0**60
+"""The products of larger numbers may overflow."""
+
+
+def guarded(
+    look: Callable[[Memory, Tensor], Attended], memory: Memory, allowed: Tensor, *, telling: bool = False
+) -> Attended:
+    """``look(memory, allowed)``, as if keys and values that are not ``allowed``, (…, T, S), were ordinary numbers.
+
+    ``telling`` says that no score is finite whose gradient is not.
+    """
+    if not visible(allowed, *(memory.pages or (memory.key, memory.value))):
+        return _cleared_first(look, memory, allowed)
+    out = look(memory, allowed)
+    if _harmless(out, memory, telling):
+        return out
+    bad = _wild(memory.key) | _wild(memory.value)  # (…, S)
+    wanted = allowed.any(dim=-2).expand(bad.shape)
+    if bool((bad & ~wanted).any()):
+        memory = _cleared(memory, bad & ~wanted)
+        out = look(memory, allowed)
+        if _harmless(out, memory, telling):
+            return out
+    bad = (bad & wanted).unsqueeze(-2)  # what some may attend and others not
+    sees = (allowed & bad).any(dim=-1, keepdim=True).expand(*out.context.shape[:-1], 1)
+    if not bool(bad.any()) or bool(bad.all()):
+        return out
+    clean = look(_cleared(memory, bad.squeeze(-2)), allowed & ~bad)
+    return _joined(sees, out, clean)
+
+
+def shielded(layer: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
+    """``layer(rows)``, (…, S, D) → (…, S, D'), of which rows that are not finite, or become so, give the parameters of
+    the layer no gradient: they may be masked later, and then 0 times NaN would be one."""
+    if not torch.is_grad_enabled():
+        return layer(rows)
+    if not visible(rows):
+        lost = ~rows.isfinite().all(dim=-1, keepdim=True)
+        return layer(torch.where(lost, 0.0, rows)).masked_fill(lost, math.nan)
+    out = layer(rows)
+    if out is rows or not out.requires_grad or sound(out):  # of NaN no layer makes a number
+        return out
+    lost = ~(rows.isfinite().all(dim=-1, keepdim=True) & out.isfinite().all(dim=-1, keepdim=True))
+    return torch.where(lost, out.detach(), layer(rows.masked_fill(lost, 0.0)))
+
+
+def sound(tensor: Tensor) -> bool:
+    """Has it neither NaN nor infinity, and a finite sum?"""
+    wide = torch.promote_types(tensor.dtype, torch.float32)
+    return math.isfinite(tensor.detach().sum(dtype=wide).item())
+
+
+def visible(*tensors: Tensor) -> bool:
+    """May the numbers in these decide what is done?"""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        return False
+    return torch._C._functorch.maybe_current_level() is None and all(tensor.is_cpu for tensor in tensors)
+
+
+def _harmless(out: Attended, memory: Memory, telling: bool) -> bool:
+    """Is the context finite, and will the gradients be?"""
+    if not sound(out.context):
+        return False
+    if not out.context.requires_grad:
+        return True
+    scores = vars(out)["_scores"]  # to read them might compute them
+    if isinstance(scores, partial):
+        scores = scores.args[0]  # those of a window
+    if telling and isinstance(scores, Tensor) and scores.numel() < memory.key.numel() and sound(scores):
+        return True  # masked values that did no harm to the context do none to gradients
+    return sound(memory.key) and (memory.value is memory.key or sound(memory.value))
+
+
+def _wild(rows: Tensor) -> Tensor:
+    """(…, S): the rows with NaN, infinity, or numbers that overflow in a product."""
+    return ~(rows.detach().abs() <= HUGE).all(dim=-1)
+
+
+def _cleared(memory: Memory, rows: Tensor) -> Memory:
+    """The memory with zeros in ``rows``, (…, S), which get no gradient."""
+    key = torch.where(rows.unsqueeze(-1), 0.0, memory.key)
+    shared = memory.value is memory.key
+    return Memory(key, key if shared else torch.where(rows.unsqueeze(-1), 0.0, memory.value))
+
+
+def _cleared_first(look: Callable[[Memory, Tensor], Attended], memory: Memory, allowed: Tensor) -> Attended:
+    """:func:`guarded` where nothing may depend on a value."""
+    unwanted = ~allowed.any(dim=-2)
+    if allowed.shape[-2] == 1:
+        return look(_cleared(memory, unwanted), allowed)
+    lost = memory.key.isnan().any(dim=-1) | ~memory.value.isfinite().all(dim=-1)
+    out = look(_cleared(memory, unwanted | lost), allowed)
+    sees = (allowed & lost.unsqueeze(-2)).any(dim=-1, keepdim=True)
+
+    def marked(tensor: Tensor) -> Tensor:  # by a sum, so that the gradient of a loss that is NaN goes on
+        return tensor + torch.where(sees, math.nan, 0.0).to(tensor.dtype)
+
+    out.context, out.weights = marked(out.context), _later(marked, vars(out)["_weights"])
+    return out
+
+
+def _joined(sees: Tensor, spoiled: Attended, clean: Attended) -> Attended:
+    """The queries that see a spoiled key, (…, T, 1), from one answer, the others from the other."""
+
+    def joined(theirs: Tensor, ours: Tensor) -> Tensor:
+        return torch.where(sees, theirs.detach(), ours)
+
+    for name in ("weights", "scores"):
+        setattr(clean, name, _later(joined, *(vars(out)["_" + name] for out in (spoiled, clean))))
+    if clean.log_prob is not None and spoiled.log_prob is not None:
+        clean.log_prob = joined(spoiled.log_prob.unsqueeze(-1), clean.log_prob.unsqueeze(-1)).squeeze(-1)
+    clean.context = _Spoiled.apply(clean.context, spoiled.context.detach(), sees)
+    return clean
+
+
+class _Spoiled(Function):
+    """Some rows from elsewhere. If they are not finite and count in the loss, their gradient is NaN, as it would be."""
+
+    @staticmethod
+    def forward(ctx: Any, clean: Tensor, spoiled: Tensor, sees: Tensor) -> Tensor:
+        ctx.save_for_backward(sees & ~spoiled.isfinite().all(dim=-1, keepdim=True))
+        return torch.where(sees, spoiled, clean)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (lost,) = ctx.saved_tensors
+        return torch.where(lost & (grad != 0), math.nan, grad), None, None
+
+
+def _later(function: Callable[..., Tensor], *held: Any) -> Any:
+    """The function of what an :class:`Attended` holds: tensors, or functions that make them when they are read."""
+    if any(one is None for one in held):
+        return None
+    if any(callable(one) for one in held):
+        return lambda: function(*(one() if callable(one) else one for one in held))
+    return function(*held)
