@@ -31,12 +31,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard import _heap, exports
 from regard.bench.measure import aligned, exponent, machine, told
+from regard.data.text import clean
 from regard.decode import beam
 from regard.decode.packed import packed
+from regard.predictors.predictor import Predictor
 from regard.systems import luong
 from regard.systems import transformer as transformers
-from regard.tasks._text import clean
-from regard.trained import Trained
 
 MODEL = "translate-en-es"
 THREADS = 2
@@ -331,7 +331,7 @@ Answer = Callable[[Sequence[str]], list[str]]
 
 def _engines(count: int, rounds: int) -> list[Engine]:
     """The same sentences through each engine, in turns; BLEU where the data of the model's test is at hand."""
-    ours = Trained.open(MODEL)
+    ours = Predictor.open(MODEL)
     try:
         pairs = ours.task.pairs("test")
         asked, wanted = pairs.source[:count], pairs.target[:count]
@@ -364,7 +364,7 @@ def _contenders(ours: Any, folder: Path) -> dict[tuple[str, str], Answer]:
     found: dict[tuple[str, str], Answer] = {
         ("ours", usual): partial(_ours, ours),
         ("ours", "greedy"): partial(_ours, greedy),
-        ("ours, int8", usual): partial(_ours, Trained.open(MODEL).int8()),
+        ("ours, int8", usual): partial(_ours, Predictor.open(MODEL).int8()),
     }
     makers: dict[tuple[str, str], Callable[[], Answer]] = {
         ("ctranslate2", usual): partial(_ctranslate2, ours, folder / "float32", None),
