@@ -3,12 +3,14 @@
 import hashlib
 import http.server
 import threading
+import time
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from regard.tasks import _download
-from regard.tasks._download import DataSet, get, locate
+from regard.data import download as _download
+from regard.data.download import DataSet, get, locate
 
 FILES = {"train.en": b"a\n" * 1000, "train.de": b"x\n" * 1000}
 
@@ -144,3 +146,65 @@ def test_known_sets_are_described():
         assert bool(known.files) == bool(known.homes) != bool(known.by_hand)
         for sha256 in (known.files or {}).values():
             assert len(bytes.fromhex(sha256)) == 32
+
+
+class Unending(http.server.BaseHTTPRequestHandler):
+    """Sends without end, or says that it will, or byte by byte, or nothing."""
+
+    def do_GET(self):
+        kind = self.path.split("/")[1]
+        self.send_response(200)
+        if kind in ("declared", "slow", "silent"):
+            self.send_header("Content-Length", str({"declared": 10**15}.get(kind, 2000)))
+        self.end_headers()
+        part, pause = {"slow": (b"a", 0.02), "silent": (b"", 1.0)}.get(kind, (bytes(1 << 16), 0))
+        try:
+            for _ in range(2000):
+                self.wfile.write(part)
+                time.sleep(pause)
+                if kind == "silent":
+                    break
+        except OSError:  # the client has left
+            pass
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def unending():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Unending) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("endless", "it sends more than the 5,000 bytes"),
+        ("declared", "it sends more than the 5,000 bytes"),
+        ("slow", r"too slow: \d+ bytes in 0 seconds"),
+        ("silent", r"no connection \(ReadTimeoutError\)"),
+    ],
+)
+def test_a_server_without_end_is_left(unending, server, tmp_path, monkeypatch, kind, message):
+    monkeypatch.setattr(_download, "SILENCE", 0.4)
+    monkeypatch.setattr(_download, "PATIENCE", 0.4)
+    offer(monkeypatch, f"{unending}/{kind}/")
+    monkeypatch.setitem(_download.SETS, "toy", replace(_download.SETS["toy"], most=5000))
+    began = time.monotonic()
+    with pytest.raises(OSError, match=rf"could not download train\.en.*{kind}/train\.en: {message}"):
+        get("toy")
+    assert time.monotonic() - began < 10
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()], "nothing half-done stays behind"
+    offer(monkeypatch, f"{unending}/{kind}/", f"{server.url}/toy/")
+    monkeypatch.setitem(_download.SETS, "toy", replace(_download.SETS["toy"], most=5000))
+    assert (get("toy") / "train.de").read_bytes() == FILES["train.de"]  # from the next home
+
+
+def test_every_set_says_how_large_a_file_may_be():
+    for known in _download.SETS.values():
+        assert known.most <= 64 << 20 and (known.files is None or known.most <= 1 << 20)

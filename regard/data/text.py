@@ -10,17 +10,24 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import sys
 import unicodedata
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
 from pathlib import Path
 from typing import IO, ClassVar, NamedTuple, Protocol
 
+from regard.data import untrusted
+
 LONGEST = 1 << 20
 """Bytes. No sentence is longer, and a file without line ends must not fill the memory."""
+
+ENDLESS = 1 << 30
+"""Bytes. A longer line is not even skipped: a small compressed file can hold one that takes hours to pass."""
 
 CHUNK = 16 << 20
 """Bytes of text read, encoded and bucketed together."""
@@ -143,11 +150,14 @@ class Files:
         with ExitStack() as stack:
             streams = [stack.enter_context(open_bytes(path)) for path in self.files]
             for block in range(blocks):
-                for path, stream in zip(self.files, streams):
-                    length = path.stat().st_size * (3 if path.suffix == ".gz" else 1)
-                    stream.seek(max(length * block // blocks, stream.tell()))
-                    if block:
-                        stream.readline()
+                try:
+                    for path, stream in zip(self.files, streams):
+                        length = path.stat().st_size * (3 if path.suffix == ".gz" else 1)
+                        stream.seek(max(length * block // blocks, stream.tell()))
+                        if block:
+                            _rest_of_line(stream)
+                except _DAMAGE as error:
+                    raise ValueError(f"{path}: damaged or cut off ({error})") from None
                 yield self._read(streams, Position(), size, BadLines(skip=True))[0]
 
     def _read(
@@ -175,6 +185,8 @@ class Files:
                     continue
                 if line == 1:
                     raw = [text.removeprefix(b"\xef\xbb\xbf") for text in raw]
+                    if isinstance(self, Tabs) and self.header:
+                        continue
                 try:
                     source, target = self.parse(raw)
                 except UnicodeDecodeError as error:
@@ -232,9 +244,11 @@ class Parallel(Files):
 
 @dataclass(frozen=True)
 class Tabs(Files):
-    """``spa.txt`` as Tatoeba has it: source, tab, target; further columns are ignored."""
+    """``spa.txt`` as Tatoeba has it: source, tab, target; further columns are ignored. With a ``header`` the first line
+    names the columns."""
 
     columns: tuple[int, int] = (1, 2)
+    header: bool = False
 
     def parse(self, raw: list[bytes]) -> tuple[str, str]:
         cells = raw[0].decode().rstrip("\r\n").split("\t")
@@ -258,9 +272,12 @@ class JsonLines(Files):
     def parse(self, raw: list[bytes]) -> tuple[str, str]:
         if not raw[0].strip():
             return "", ""
+        text = raw[0].decode()
         try:
-            found = json.loads(raw[0].decode())
-        except json.JSONDecodeError as error:
+            found = json.loads(text)
+        except RecursionError:
+            raise _Unreadable("not JSON (brackets are nested too deeply)") from None
+        except ValueError as error:  # also a number of thousands of digits
             raise _Unreadable(f"not JSON ({error})") from None
         if isinstance(found, dict) and isinstance(found.get("translation"), dict):
             found = found["translation"]
@@ -274,12 +291,29 @@ class JsonLines(Files):
 def clean(text: str) -> str:
     """Single spaces, and composed characters, so that é is é however it was typed. Half characters become ``?``."""
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text.encode(errors="replace").decode())
+        text = text.encode(errors="replace").decode()
+        if len(text) >= LONG_RUN:
+            text = _RUN.sub(lambda run: _ordered(run[0]), text)
+        text = unicodedata.normalize("NFC", text)
     return " ".join(text.split())
+
+
+LONG_RUN = 256
+_RUN = re.compile(rf"[\u0300-\U0010ffff]{{{LONG_RUN},}}")  # every combining mark is among these
+
+
+def _ordered(text: str) -> str:
+    """The text with its combining marks in canonical order. unicodedata orders them by insertion, a pair at a time,
+    which takes minutes for a line of a megabyte.
+    """
+    characters = chain.from_iterable(unicodedata.normalize("NFD", character) for character in text)
+    runs = groupby(characters, key=lambda character: unicodedata.combining(character) > 0)
+    return "".join(chain.from_iterable(sorted(run, key=unicodedata.combining) for _, run in runs))
 
 
 def open_bytes(path: Path) -> IO[bytes]:
     """A file as bytes, decompressed if it is gzipped."""
+    untrusted.regular(path)
     if path.suffix == ".gz":
         return io.BufferedReader(gzip.open(path, "rb"), 1 << 20)
     return open(path, "rb", buffering=1 << 20)
@@ -300,6 +334,8 @@ def _rest_of_line(stream: IO[bytes]) -> int:
         read += len(text)
         if text.endswith(b"\n"):
             break
+        if read > ENDLESS:
+            raise EOFError(f"a line of more than {ENDLESS:,} bytes: this is no text")
     return read
 
 
@@ -359,19 +395,39 @@ def hold_out(corpus: Files, sizes: Mapping[str, int], bad: BadLines, head: int =
 
 
 _NOTES = ("about", "licence", "license", "notice", "readme")
+THREE_LETTERS = {
+    **{"ar": "ara", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "en": "eng", "es": "spa", "fi": "fin"},
+    **{"fr": "fra", "he": "heb", "hu": "hun", "it": "ita", "ja": "jpn", "ko": "kor", "nl": "nld", "pl": "pol"},
+    **{"pt": "por", "ro": "ron", "ru": "rus", "sv": "swe", "tr": "tur", "uk": "ukr", "vi": "vie", "zh": "cmn"},
+}
+"""ISO 639-3 codes, which Tatoeba's files are named after."""
+_CODES = {*THREE_LETTERS, *THREE_LETTERS.values()}
+
+
+def spellings(language: str) -> set[str]:
+    """What a language may be called in the name or the first line of a file: ``es``, ``spa``."""
+    short = language.lower()
+    return {short, THREE_LETTERS.get(short, short), *(two for two, three in THREE_LETTERS.items() if three == short)}
+
+
 ROLES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 
 
 def find(
-    path: Path, source: str, target: str, columns: tuple[int, int] = (1, 2), names: Mapping[str, str] | None = None
+    path: Path,
+    source: str,
+    target: str,
+    columns: tuple[int, int] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> dict[str, Files]:
     """The corpora in a folder (or one file) by role: ``train``, and ``valid`` and ``test`` where they are.
 
     A corpus is ``NAME.en`` beside ``NAME.de``, or ``NAME.jsonl``, or tab-separated ``NAME.tsv`` or ``NAME.txt``; each
-    may end in ``.gz``. A name that starts with train, val or dev, or test has that role; a single corpus is ``train``
-    whatever its name. ``names`` says which corpus has a role, for all other cases.
+    may end in ``.gz``. A name that starts with train, val or dev, or test has that role; a single corpus, or the only
+    one that is named after one of the languages, is ``train``. ``names`` says which corpus has a role, for all other
+    cases. ``columns`` are those of source and target in tab-separated files; None finds them, see :func:`_tabs`.
     """
-    if not path.exists():
+    if not (path.is_file() or path.is_dir()):
         raise ValueError(f"{path}: there is no such file or folder")
     found = _corpora(path, source, target, columns)
     wanted = {role: name for role, name in (names or {}).items() if name}
@@ -384,9 +440,14 @@ def find(
         fitting = [name for start in starts for name in sorted(left) if name.lower().startswith(start)]
         if role not in roles and fitting:
             roles[role] = found[fitting[0]]
-    if "train" not in roles and len(left) == 1:
-        roles["train"] = next(iter(left.values()))
     if "train" not in roles:
+        either = spellings(source) | spellings(target)
+        named = {name: corpus for name, corpus in left.items() if name.lower() in either}
+        for only in (left, named):
+            if len(only) == 1:
+                roles["train"] = next(iter(only.values()))
+    if "train" not in roles:
+        _explain_half(path, source, target)
         raise ValueError(
             f"{path}: no text to train on. Looked for train.{source} beside train.{target}, train.jsonl, train.tsv, or "
             f"one file of source, tab, target; each may end in .gz. Found: {', '.join(sorted(found)) or 'nothing'}"
@@ -394,7 +455,19 @@ def find(
     return {role: roles[role] for role in ROLES if role in roles}
 
 
-def _corpora(path: Path, source: str, target: str, columns: tuple[int, int]) -> dict[str, Files]:
+def _explain_half(path: Path, source: str, target: str) -> None:
+    """Half of a pair of files is a frequent mistake."""
+    if not path.is_dir():
+        return
+    there = {file.name.removesuffix(".gz") for file in path.iterdir()}
+    for have, lack in ((source, target), (target, source)):
+        for name in sorted(there):
+            stem, _, ending = name.rpartition(".")
+            if stem.startswith("train") and ending == have and f"{stem}.{lack}" not in there:
+                raise ValueError(f"{path}: {name} is there, but not {stem}.{lack}: each language has a file of its own")
+
+
+def _corpora(path: Path, source: str, target: str, columns: tuple[int, int] | None) -> dict[str, Files]:
     files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file() and p.name[0] not in "._")
     plain = {p.name.removesuffix(".gz"): p for p in reversed(files)}  # where both are there, the uncompressed one
     found: dict[str, Files] = {}
@@ -408,7 +481,26 @@ def _corpora(path: Path, source: str, target: str, columns: tuple[int, int]) -> 
         if ending in ("jsonl", "json"):
             found.setdefault(stem, JsonLines((file,), languages=(source, target)))
         elif ending == "tsv" or (ending == "txt" and not parallel and stem.lower() not in _NOTES):
-            found.setdefault(stem, Tabs((file,), columns=columns))
+            found.setdefault(stem, _tabs(file, stem, source, target, columns))
     if path.is_file() and not found:
-        found[path.name] = Tabs((path,), columns=columns)
+        found[path.name] = _tabs(path, path.stem, source, target, columns)
     return found
+
+
+def _tabs(file: Path, stem: str, source: str, target: str, columns: tuple[int, int] | None) -> Tabs:
+    """A tab-separated file, whose columns are those that were asked for, or those of the languages that its first line
+    or its name tells; else the first is the source and the second the target."""
+    with open_bytes(file) as stream:
+        first = stream.readline(LONGEST).decode(errors="replace").removeprefix("\ufeff").rstrip("\r\n")
+    named = [cell.strip().lower() for cell in first.split("\t")]
+    places = [next((n for n, cell in enumerate(named, 1) if cell in spellings(code)), 0) for code in (source, target)]
+    if all(places):
+        if columns is not None and list(columns) != places:
+            told = f"columns = {columns[0]},{columns[1]}, but the first line of the file says {source} is column"
+            raise ValueError(f"{file}: {told} {places[0]} and {target} column {places[1]}; leave columns out")
+        return Tabs((file,), columns=(places[0], places[1]), header=True)
+    if len(named) > 1 and all(cell in _CODES for cell in named):
+        missing = target if places[0] else source
+        raise ValueError(f"{file}: no column is called {missing!r}; its first line names {', '.join(named)}")
+    turned = stem.lower() in spellings(source)  # Tatoeba: English, tab, the language that the file is named after
+    return Tabs((file,), columns=columns or ((2, 1) if turned else (1, 2)))

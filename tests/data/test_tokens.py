@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.tasks._tokens import BOS, EOS, PAD, UNKNOWN, Ragged, Tokenizer
+from regard.data.tokens import BOS, EOS, PAD, UNKNOWN, Ragged, Tokenizer
 
 TEXTS = [
     "I love coffee.",
@@ -216,7 +216,7 @@ def test_ragged():
 
 def test_training_is_deterministic_across_processes():
     code = (
-        "from regard.tasks._tokens import LEVELS, Tokenizer\n"
+        "from regard.data.tokens import LEVELS, Tokenizer\n"
         "texts = [f'wort{n % 37} {n} und {n * 7919 % 1009}!' for n in range(3000)]\n"
         "made = [Tokenizer.train(texts, level=level, vocab=600).backend.get_vocab() for level in LEVELS]\n"
         "import hashlib; print(hashlib.sha256(str([sorted(v.items()) for v in made]).encode()).hexdigest())"
@@ -253,3 +253,104 @@ def test_foreign_and_broken_files(tmp_path):
     path.write_text(json.dumps(foreign))
     with pytest.raises(ValueError, match="elsewhere"):
         Tokenizer.load(path)
+
+
+MULTIPLY = {"type": "Replace", "pattern": {"Regex": "."}, "content": "x" * 1000}
+PATTERN = {"type": "Split", "pattern": {"Regex": "(a+)+b"}, "behavior": "Isolated", "invert": False}
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        (
+            "normalizer",
+            {"type": "Sequence", "normalizers": [MULTIPLY] * 9},
+            "its normalizer, Replace, Replace, .*is not ",
+        ),
+        ("normalizer", {"type": "NFKC"}, "its normalizer, NFKC, is not "),
+        ("normalizer", {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, "its normalizer, Precompiled"),
+        ("pre_tokenizer", PATTERN, "its pre_tokenizer, Split"),
+        (
+            "pre_tokenizer",
+            {"type": "Sequence", "pretokenizers": [PATTERN] * 2},
+            "its pre_tokenizer, Split, Split|'pattern'",
+        ),
+        (
+            "post_processor",
+            {"type": "TemplateProcessing", "single": []},
+            "its post_processor, TemplateProcessing, is not",
+        ),
+        ("decoder", {"type": "Sequence", "decoders": [MULTIPLY]}, "its decoder, Replace, is not"),
+        ("decoder", None, "its decoder, nothing, is not"),
+        ("model", {"type": "Unigram", "vocab": [["a", 0.0]], "unk_id": 0}, ""),
+        ("model", {"type": "BPE", "vocab": {}, "merges": []}, "elsewhere, or missing"),
+        ("model", 7, ""),
+    ],
+)
+@levels
+def test_foreign_steps_are_refused_by_name(tmp_path, level, part, value, message):
+    about = json.loads(tokenizers[level].backend.to_str())
+    about[part] = value
+    (tmp_path / "tokenizer.json").write_text(json.dumps(about))
+    with pytest.raises(ValueError, match=rf"tokenizer\.json: not a tokenizer of regard's.*{message}"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+@levels
+def test_only_the_vocabulary_comes_from_the_file(tmp_path, level):
+    about = json.loads(tokenizers[level].backend.to_str())
+    about["padding"] = {"strategy": {"Fixed": 10**12}, "direction": "Right", "pad_to_multiple_of": 2**62, "pad_id": 0}
+    about["padding"] |= {"pad_type_id": 0, "pad_token": "x" * 1000}
+    about["truncation"] = {"direction": "Right", "max_length": 0, "strategy": "LongestFirst", "stride": 2**60}
+    about["added_tokens"].append({**about["added_tokens"][0], "id": 10**9, "content": "e", "lstrip": True})
+    about["model"] |= {"dropout": 0.99, "unk_token": "<unk>", "byte_fallback": True, "fuse_unk": True}
+    for step in about["normalizer"]["normalizers"]:
+        step["prepend"] = "x" * 10_000
+    for step in about["decoder"]["decoders"]:
+        step |= {"content": "y" * 10_000, "start": 10**9}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(about))
+    found = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert found.backend.to_str() == tokenizers[level].backend.to_str()
+    assert found.encode(TEXTS[1]) == tokenizers[level].encode(TEXTS[1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"zz": 10**9}, {"zz": -1}, {"zz": "5"}, {"zz": 4}, {"zz": None}, {"": 404}, {"\ud800": 404}, {"zz": 2**64}],
+)
+@levels
+def test_a_vocabulary_that_cannot_be(tmp_path, level, change):
+    about = json.loads(tokenizers[level].backend.to_str())
+    vocab = about["model"]["vocab"]
+    vocab.update({token: len(vocab) if number == 404 else number for token, number in change.items()})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(about))
+    with pytest.raises(ValueError, match=r"tokenizer\.json: not a tokenizer of regard's"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+def test_what_is_no_tokenizer(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    deep = json.dumps({"type": "Sequence", "normalizers": []})[:-2]
+    about = json.loads(tokenizers["word"].backend.to_str())
+    for text in ("", "[]", "null", "[" * 100_000, deep * 200 + "]}" * 200, json.dumps({**about, "normalizer": 5})):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"tokenizer\.json: not "):
+            Tokenizer.load(path)
+    letter = json.loads(tokenizers["bpe"].backend.to_str())
+    letter["model"]["vocab"] |= {"深": len(letter["model"]["vocab"])}
+    path.write_text(json.dumps(letter))
+    with pytest.raises(ValueError, match="a letter that stands for no byte"):
+        Tokenizer.load(path)
+
+
+def test_merges_as_older_versions_wrote_them(tmp_path):
+    about = json.loads(tokenizers["bpe"].backend.to_str())
+    about["model"]["merges"] = [" ".join(pair) for pair in about["model"]["merges"]]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(about))
+    assert Tokenizer.load(tmp_path / "tokenizer.json").backend.to_str() == tokenizers["bpe"].backend.to_str()
+
+
+def test_closed_lists_are_saved_and_loaded(tmp_path):
+    for tokenizer in (closed, Tokenizer.of_pieces(["a", "深", "\\", "|)"], spaced=False)):
+        tokenizer.save(tmp_path / "tokenizer.json")
+        assert Tokenizer.load(tmp_path / "tokenizer.json").backend.to_str() == tokenizer.backend.to_str()

@@ -11,18 +11,20 @@ Each reader gives the pictures by split; one that has no validation of its own l
 
 from __future__ import annotations
 
-import gzip
 import math
 import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-SPLITS = ("train", "valid", "test")
+from regard.data import SPLITS, untrusted
+
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+"""What a file may hold, whatever its name is: Pillow knows more, and starts a program for one of them."""
+MOST_PIXELS, MOST_CLASSES = 1 << 26, 1 << 16
 _IMAGES, _LABELS = 2051, 2049  # the magic numbers: unsigned bytes in three dimensions and in one
 _PARTS = {"train": "train", "test": "t10k"}
 
@@ -67,10 +69,7 @@ def read_idx_folder(folder: Path) -> dict[str, Pictures]:
 
 def read_idx(path: Path, magic: int) -> np.ndarray:
     """The array of unsigned bytes in an IDX file; ``magic`` says how many dimensions are expected."""
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: not a whole gzip file ({error}); download it again") from None
+    data = untrusted.read(path)
     dimensions = magic % 256
     header = 4 * (1 + dimensions)
     if len(data) < header:
@@ -85,6 +84,8 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
             f"{path}: the header promises {' × '.join(map(str, shape))} bytes, but {len(data) - header} follow; "
             "the file is cut off or has something after its end"
         )
+    if not math.prod(shape):
+        raise ValueError(f"{path}: there is nothing in it")
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape)
 
 
@@ -106,38 +107,38 @@ def read_npz(path: Path) -> dict[str, Pictures]:
         if len(files) != 1:
             raise ValueError(f"{path}: {len(files)} files end in .npz, and one was expected; name the file")
         path = files[0]
-    found = {}
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            for split in SPLITS:
-                found[split] = _square(path, split, arrays[f"X_{split}"], arrays[f"y_{split}"])
-    except KeyError as error:
-        raise ValueError(f"{path}: {error.args[0]}") from None
-    except (OSError, EOFError, zlib.error, ValueError) as error:
-        if str(path) in str(error):
-            raise ValueError(str(error)) from None
-        raise ValueError(f"{path}: not a whole npz file ({error})") from None
+    names = {f"{part}_{split}.npy" for part in "Xy" for split in SPLITS}
+    arrays = untrusted.unzip(path, names.__contains__)
+    for name in sorted(names - set(arrays)):
+        raise ValueError(f"{path}: there is no {name.removesuffix('.npy')} in it")
+    read = {name: untrusted.npy(data, f"{path}, {name}") for name, data in arrays.items()}
+    found = {split: _square(path, split, read[f"X_{split}.npy"], read[f"y_{split}.npy"]) for split in SPLITS}
     count = max(int(part.label.max(initial=0)) for part in found.values()) + 1
     classes = [str(number) for number in range(count)]
     return {split: Pictures(part.image, part.label, classes) for split, part in found.items()}
 
 
 def _square(path: Path, split: str, pixels: np.ndarray, labels: np.ndarray) -> Pictures:
-    flat = pixels.reshape(len(pixels), -1).astype(np.float32)
+    if pixels.ndim < 2 or not pixels.size:
+        raise ValueError(f"{path}: X_{split} is {pixels.shape}, and not (images, pixels)")
+    with np.errstate(over="ignore"):  # what does not fit is not between 0 and 1 either
+        flat = pixels.reshape(len(pixels), -1).astype(np.float32)
     side = math.isqrt(flat.shape[1])
     if side * side != flat.shape[1]:
         raise ValueError(f"{path}: X_{split} has {flat.shape[1]} pixels an image, which is no square")
-    label = labels.reshape(-1).astype(np.int64)
-    if len(label) != len(flat):
-        raise ValueError(f"{path}: {len(label)} labels for {len(flat)} images in {split}")
+    if labels.size != len(flat):
+        raise ValueError(f"{path}: {labels.size} labels for {len(flat)} images in {split}")
     wrong = ~((flat >= 0) & (flat <= 1)).all(1)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         value = flat[row][~((flat[row] >= 0) & (flat[row] <= 1))][0]
         raise ValueError(f"{path}: image {row} of X_{split} has a pixel {value}; pixels are numbers from 0 to 1")
-    if len(label) and label.min() < 0:
-        raise ValueError(f"{path}: y_{split} has the class {label.min()}; classes count from 0")
-    return Pictures(flat.reshape(-1, 1, side, side), label)
+    wrong = ~((labels >= 0) & (labels < MOST_CLASSES) & (labels == np.floor(labels)))
+    if wrong.any():
+        raise ValueError(
+            f"{path}: y_{split} has the class {labels[wrong][0]}; classes are 0, 1, … below {MOST_CLASSES:,}"
+        )
+    return Pictures(flat.reshape(-1, 1, side, side), labels.reshape(-1).astype(np.int64))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -179,18 +180,22 @@ def _images(folder: Path, classes: Sequence[str], size: int, channels: int) -> P
 def read_image(path: Path, height: int, width: int, channels: int) -> np.ndarray:
     """One file as bytes (C, height, width), grey or in colour, scaled if it has another size."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError:
         raise ValueError('to read image files, pip install pillow, or "regard[plot]", which needs it too') from None
     if channels not in (1, 3):
         raise ValueError(f"{path}: an image file has 1 or 3 channels, and {channels} are wanted")
+    if not path.exists():
+        raise ValueError(f"{path}: no such file")
+    untrusted.regular(path)
     try:
-        with Image.open(path) as opened:
-            picture = opened.convert("L" if channels == 1 else "RGB")
-    except FileNotFoundError:
-        raise ValueError(f"{path}: no such file") from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        with Image.open(path, formats=FORMATS) as opened:
+            size = opened.size  # known before anything is decoded
+            picture = opened.convert("L" if channels == 1 else "RGB") if math.prod(size) <= MOST_PIXELS else None
+    except Exception as error:  # decoders raise whatever damage made of them
         raise ValueError(f"{path}: not a whole image ({error})") from None
+    if picture is None:
+        raise ValueError(f"{path}: {size[0]:,} × {size[1]:,} pixels; images of more than {MOST_PIXELS:,} are not read")
     if picture.size != (width, height):
         picture = picture.resize((width, height), Image.Resampling.BILINEAR)
     return np.asarray(picture, np.uint8).reshape(height, width, channels).transpose(2, 0, 1).copy()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.tasks import _text
-from regard.tasks._text import BadLines, JsonLines, Parallel, Position, Tabs
+from regard.data import text as _text
+from regard.data.text import BadLines, JsonLines, Parallel, Position, Tabs
 
 
 def write(path, lines, *, ending="\n", last="\n"):
@@ -211,6 +211,36 @@ class TestLayouts:
         assert self.roles(tmp_path) == {"train": ["spa.txt.gz"]}
         assert self.roles(tmp_path / "spa.txt.gz") == {"train": ["spa.txt.gz"]}
 
+    @pytest.mark.parametrize(("source", "target", "columns"), [("en", "fr", (1, 2)), ("fr", "en", (2, 1))])
+    def test_the_first_line_may_name_the_columns(self, tmp_path, source, target, columns):
+        (tmp_path / "pairs.tsv").write_text("en\tfr\nHello.\tBonjour.\n")
+        found = _text.find(tmp_path, source, target)["train"]
+        assert found.columns == columns
+        ((pairs, _),) = found.chunks(BadLines())
+        said = {"en": "Hello.", "fr": "Bonjour."}
+        assert (pairs.source, pairs.target) == ([said[source]], [said[target]]) and pairs.lines == [2]
+
+    def test_what_contradicts_the_first_line_is_refused(self, tmp_path):
+        (tmp_path / "pairs.tsv").write_text("en\tfr\nHello.\tBonjour.\n")
+        with pytest.raises(ValueError, match="no column is called 'de'; its first line names en, fr"):
+            _text.find(tmp_path, "en", "de")
+        with pytest.raises(ValueError, match=r"columns = 1,2, but .* fr is column 2 and en column 1"):
+            _text.find(tmp_path, "fr", "en", (1, 2))
+
+    def test_a_file_that_is_named_after_the_source_is_turned(self, tmp_path):
+        (tmp_path / "fra.txt").write_text("Hello.\tBonjour.\n")
+        assert _text.find(tmp_path, "fr", "en")["train"].columns == (2, 1)
+        assert _text.find(tmp_path, "en", "fr")["train"].columns == (1, 2)
+        assert _text.find(tmp_path, "fr", "en", (1, 2))["train"].columns == (1, 2)
+
+    def test_of_two_languages_the_one_that_is_wanted(self, tmp_path):
+        for name in ("spa", "deu"):
+            (tmp_path / f"{name}.txt").write_text(f"Hello.\t{name}\n")
+        assert _text.find(tmp_path, "en", "de")["train"].files == (tmp_path / "deu.txt",)
+        assert _text.find(tmp_path, "en", "es")["train"].files == (tmp_path / "spa.txt",)
+        with pytest.raises(ValueError, match="Found: deu, spa"):
+            _text.find(tmp_path, "en", "fr")
+
     def test_names_say_what_files_cannot(self, tmp_path):
         self.put(tmp_path, *(f"{s}.{e}" for s in ("all", "newstest2013", "newstest2014") for e in ("en", "de")))
         names = {"train": "all", "valid": "newstest2013", "test": "newstest2014"}
@@ -227,6 +257,11 @@ class TestLayouts:
     def test_the_uncompressed_of_two(self, tmp_path):
         self.put(tmp_path, "train.en", "train.en.gz", "train.de")
         assert self.roles(tmp_path) == {"train": ["train.en", "train.de"]}
+
+    def test_half_a_pair(self, tmp_path):
+        (tmp_path / "train.en").write_text("Hello.\n")
+        with pytest.raises(ValueError, match=r"train\.en is there, but not train\.de"):
+            _text.find(tmp_path, "en", "de")
 
     def test_nothing_there(self, tmp_path):
         with pytest.raises(ValueError, match=r"train.en beside train.de"):

@@ -2,13 +2,14 @@
 
 A data set is looked for where the caller says, then in ``$REGARD_DATA/<name>``, then in the cache (``$REGARD_CACHE``,
 else the system's folder for such things). :func:`get` puts it into the cache from its public home. Every file is
-checked by its SHA-256, so that it does not matter which mirror answered.
+checked by its SHA-256, so that it does not matter which mirror answered; one that sends without end is left.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,12 @@ class DataSet:
     files: Mapping[str, str] | None = None
     """File name → SHA-256; None if the publisher replaces the files, so that they must be fetched by hand."""
     by_hand: str = ""
+    most: int = 64 << 20
+    """Bytes that the largest of the files may have."""
 
+
+SILENCE, PATIENCE = 30.0, 600.0
+"""Seconds that a server may say nothing, and that a file may take."""
 
 _MULTI30K = "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
 
@@ -49,6 +55,7 @@ SETS: dict[str, DataSet] = {
             "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
             "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
         },
+        most=1 << 20,
     ),
     "tatoeba": DataSet(
         about="English sentences with Spanish translations, from tatoeba.org through manythings.org",
@@ -72,6 +79,7 @@ SETS: dict[str, DataSet] = {
             "ind.cora.x": "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
             "ind.cora.y": "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
         },
+        most=1 << 20,
     ),
     "babi": DataSet(
         about="20 tasks of reading and reasoning, 1,000 questions each (Weston et al. 2015, arXiv:1502.05698)",
@@ -97,6 +105,14 @@ SETS: dict[str, DataSet] = {
         licence="MIT",
         page="https://github.com/daviddao/spatial-transformer-tensorflow",
         by_hand="Take data/mnist_sequence1_sample_5distortions5x5.npz from {page} and put it into {folder}",
+    ),
+    "flickr8k": DataSet(
+        about="8,000 photographs with five captions each (Hodosh, Young & Hockenmaier 2013)",
+        licence="for research; images are not to be redistributed",
+        page="https://hockenmaier.cs.illinois.edu/8k-pictures.html",
+        by_hand="Ask for it at {page} and put Flickr8k.token.txt, the lists Flickr_8k.trainImages.txt, "
+        "Flickr_8k.devImages.txt and Flickr_8k.testImages.txt, and the images, as a folder or zip archives, into "
+        "{folder}",
     ),
     "wmt14-en-de": DataSet(
         about="4.5 million sentences of European news and parliament, English and German",
@@ -159,14 +175,19 @@ def get(name: str, *, progress: bool | None = None) -> Path:
         homes = (f"{mirror.rstrip('/')}/{name}/", *homes)
     bar = sys.stderr.isatty() if progress is None else progress
     for file, sha256 in known.files.items():
-        _fetch(file, sha256, homes, folder, bar)
+        _fetch(file, sha256, homes, folder, bar, known.most)
     return folder
 
 
-def _fetch(file: str, sha256: str, homes: Sequence[str], folder: Path, bar: bool) -> None:
+class _Unending(Exception):
+    """A server sends more than it should, or not fast enough."""
+
+
+def _fetch(file: str, sha256: str, homes: Sequence[str], folder: Path, bar: bool, most: int) -> None:
     """One file from the first home that has it as it should be."""
     import pooch
     import requests
+    import urllib3
 
     pooch.get_logger().setLevel("ERROR")
     reasons = []
@@ -177,12 +198,14 @@ def _fetch(file: str, sha256: str, homes: Sequence[str], folder: Path, bar: bool
                 known_hash=f"sha256:{sha256}",
                 fname=file,
                 path=folder,
-                downloader=pooch.HTTPDownloader(progressbar=bar, timeout=30),
+                downloader=lambda url, place, _: _receive(url, Path(place), file if bar else "", most),
             )
             return
         except requests.exceptions.HTTPError as error:
             reasons.append(f"{home}{file}: {getattr(error.response, 'status_code', error)}")
-        except requests.exceptions.RequestException as error:
+        except _Unending as error:
+            reasons.append(f"{home}{file}: {error}")
+        except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
             reasons.append(f"{home}{file}: no connection ({type(error).__name__})")
         except ValueError:
             reasons.append(f"{home}{file}: another file than expected (wrong SHA-256)")
@@ -190,6 +213,30 @@ def _fetch(file: str, sha256: str, homes: Sequence[str], folder: Path, bar: bool
         f"could not download {file}. Tried {'; '.join(reasons)}. If you have the files, put them into {folder}, or "
         f"into {folder.name}/ of a folder named by $REGARD_DATA; a mirror can be named by $REGARD_MIRROR"
     )
+
+
+def _receive(url: str, place: Path, name: str, most: int) -> None:
+    """Write what a server sends, unless it is more than ``most`` bytes; say how far it is if there is a ``name``."""
+    import requests
+
+    end, size = time.monotonic() + PATIENCE, 0
+    with requests.get(url, stream=True, timeout=SILENCE) as response, place.open("wb") as file:
+        response.raise_for_status()
+        declared = response.headers.get("content-length", "")
+        whole = int(declared) if declared.isdecimal() else 0
+        # read1 returns what has come; read, all that old versions have, waits for a server that sends byte by byte.
+        read = getattr(response.raw, "read1", response.raw.read)
+        while part := read(1 << 16, decode_content=True):
+            size += len(part)
+            if max(size, whole) > most:
+                raise _Unending(f"it sends more than the {most:,} bytes that the file may have")
+            if time.monotonic() > end:
+                raise _Unending(f"too slow: {size:,} bytes in {PATIENCE:.0f} seconds")
+            file.write(part)
+            if name:
+                print(f"\r{name}: {min(size / max(whole, size), 1):.0%}", end="", file=sys.stderr, flush=True)
+    if name:
+        print(file=sys.stderr)
 
 
 def _by_hand(name: str, known: DataSet) -> str:

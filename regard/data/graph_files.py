@@ -2,8 +2,8 @@
 
 planetoid
     ``ind.NAME.{y,allx,ally,tx,ty,graph,test.index}`` (Yang, Cohen & Salakhutdinov 2016, arXiv:1603.08861): pickles,
-    which can run any program when they are read. The reader here admits numpy arrays, scipy's CSR matrix (as a bag of
-    arrays: scipy itself is not needed), dict and list, and refuses everything else.
+    which can run any program when they are unpickled. Here they are not: :mod:`regard.data.pickles` reads numpy
+    arrays, scipy's CSR matrix (as a bag of arrays: scipy itself is not needed), dict and list, and refuses all else.
 ppi
     ``NAME-{G.json,feats.npy,id_map.json,class_map.json}`` (Hamilton, Ying & Leskovec 2017, arXiv:1706.02216): many
     graphs in one file, several labels a node, whole graphs for training, validation and testing.
@@ -17,10 +17,8 @@ csv
 from __future__ import annotations
 
 import csv as tables
-import json
 import math
-import pickle
-from collections import defaultdict
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,9 +27,15 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
-from regard.tasks._graph import NOWHERE, Graph, both_ways, compact, csr, encode, ordered, split_number, take, with_split
+from regard.data import pickles, untrusted
+from regard.data.graphs import NOWHERE, Graph, both_ways, encode, ordered, split_number, with_split
+from regard.data.pickles import Global, Record, Refused
+from regard.data.sparse import compact, csr, take
 
 FORMATS = "ind.NAME.graph (planetoid), NAME-G.json (PPI) or edges.csv"
+MOST_FEATURES, MOST_CLASSES, MOST_LABELS, LONGEST_CELL = 1 << 24, 1 << 16, 1 << 27, 1_000
+"""More than anybody has; memory is not taken for what a file only declares."""
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def read(
@@ -65,78 +69,94 @@ def read(
 # Planetoid
 
 
-class _Matrix:
-    """What a pickled scipy CSR matrix becomes: its ``data``, ``indices``, ``indptr`` and ``_shape``."""
-
-
-def _encode(text: str, *_: str) -> bytes:
-    """How Python 3 writes bytes for older readers."""
-    return text.encode("latin1")
-
-
-# Pickles name numpy's and scipy's classes by the modules that they were in at the time.
-_ADMITTED: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("collections", "defaultdict"): defaultdict,
-    ("_codecs", "encode"): _encode,
-    **{(f"numpy.{core}.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0] for core in ("core", "_core")},
-    **{(f"scipy.sparse.{module}", "csr_matrix"): _Matrix for module in ("csr", "_csr")},
-    **{
-        (module, name): kind
-        for module in ("__builtin__", "builtins")
-        for name, kind in (("list", list), ("dict", dict))
-    },
+# Pickles name classes by the modules that they were in at the time.
+_NAMES = {
+    *("numpy.ndarray", "numpy.dtype", "collections.defaultdict", "_codecs.encode"),
+    *(f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")),
+    *(f"numpy.{core}.numeric._frombuffer" for core in ("core", "_core")),
+    *(f"scipy.sparse.{module}.csr_matrix" for module in ("csr", "_csr")),
+    *(f"{module}._reconstructor" for module in ("copy_reg", "copyreg")),
+    *(f"{module}.{name}" for module in ("__builtin__", "builtins") for name in ("object", "list", "bytes")),
 }
 
 
-class _Unpickler(pickle.Unpickler):
-    """Knows the few names that a planetoid file needs."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ADMITTED:
-            raise pickle.UnpicklingError(
-                f"the pickle asks for {module}.{name} and was refused: planetoid data needs numpy arrays, sparse "
-                "matrices, lists and dicts only, and anything else could run a program on this machine"
-            )
-        return _ADMITTED[module, name]
+def _made(name: Any, arguments: Any) -> Any:
+    """What numpy, scipy or Python would make: a record of an array, of its type or of a sparse matrix; a dict; bytes,
+    which Python 2 and old protocols write as a text of latin-1."""
+    match name, arguments:
+        case Global("_reconstruct"), (Global("ndarray"), _, _):
+            return Record("ndarray")
+        case Global("_frombuffer"), (data, dtype, shape, "C" | "F" as order):
+            return Record("ndarray", (1, shape, dtype, order == "F", data))
+        case Global("dtype"), (str(kind), _, _):
+            return Record(kind)
+        case (Global("csr_matrix"), ()) | (Global("_reconstructor"), (Global("csr_matrix"), Global("object"), None)):
+            return Record("csr_matrix")
+        case Global("defaultdict"), (Global("list"),):
+            return {}
+        case Global("encode"), (str(text), "latin1"):
+            return text
+        case Global("bytes"), ():
+            return ""
+    raise Refused("a call in the pickle was refused: it makes no array, sparse matrix or dict")
 
 
 def _unpickle(path: Path) -> Any:
     if not path.exists():
         raise ValueError(f"{path} is missing: planetoid data is ind.NAME.y, allx, ally, tx, ty, graph and test.index")
+    data = untrusted.read(path)
     try:
-        with path.open("rb") as file:
-            return _Unpickler(file, encoding="latin1").load()
-    except pickle.UnpicklingError as error:
+        return pickles.load(data, _NAMES, _made)
+    except Refused as error:
         raise ValueError(f"{path}: {error}") from None
-    except Exception as error:  # whatever a damaged stream makes the machine of a pickle do
-        raise ValueError(f"{path}: not a planetoid file, or damaged ({type(error).__name__}: {error})") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: not a planetoid file, or damaged: {str(error)[:200]}") from None
+
+
+def _array_of(path: Path, record: Any) -> np.ndarray:
+    """The array that was pickled."""
+    match record:
+        case Record("ndarray", (1, tuple(shape), Record(kind, dtype), 0 | 1 as fortran, data)):
+            match dtype, data:
+                case (3, str(order), None, None, None, -1, -1, 0), str() | bytes() | bytearray():
+                    try:
+                        plain = data.encode("latin1") if isinstance(data, str) else data
+                        return untrusted.numbers(plain, order + kind, shape, bool(fortran))
+                    except ValueError as error:
+                        raise ValueError(f"{path}: {error}") from None
+    raise ValueError(f"{path}: expected an array of numbers")
 
 
 def _array(path: Path) -> np.ndarray:
     """A pickled array of numbers, (N, C)."""
-    found = _unpickle(path)
-    if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind not in "biuf":
-        raise ValueError(f"{path}: expected an array (nodes, classes) of numbers")
+    found = _array_of(path, _unpickle(path))
+    if found.ndim != 2 or not 0 < found.shape[1] <= MOST_CLASSES or not np.isfinite(found).all():
+        raise ValueError(f"{path}: expected an array (nodes, classes) of finite numbers, not {found.shape}")
     return found
 
 
 def _matrix(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
     """A pickled CSR matrix: row and column of each value, the values, the shape."""
-    found = _unpickle(path)
-    about = vars(found) if isinstance(found, _Matrix) else {}
-    parts = [about.get(name) for name in ("data", "indices", "indptr")]
-    shape = about.get("_shape", about.get("shape"))
-    numbers = [isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind in "biuf" for part in parts]
-    if not all(numbers) or not (isinstance(shape, tuple) and len(shape) == 2):
-        raise ValueError(f"{path}: expected a CSR matrix (nodes, features)")
-    values, columns, starts = (np.asarray(part) for part in parts)
-    counts = np.diff(starts)
-    fits = len(starts) == shape[0] + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
-    if not fits or (counts < 0).any() or (len(columns) and not 0 <= columns.min() <= columns.max() < shape[1]):
-        raise ValueError(f"{path}: a damaged CSR matrix of shape {shape}")
-    return np.repeat(np.arange(shape[0]), counts), columns, values, shape
+    match _unpickle(path):
+        case Record("csr_matrix", {"data": data, "indices": indices, "indptr": indptr} as about):
+            shape = about.get("_shape", about.get("shape"))
+        case _:
+            raise ValueError(f"{path}: expected a CSR matrix (nodes, features)")
+    values, columns, starts = (_array_of(path, record) for record in (data, indices, indptr))
+    match shape:
+        case int(height), int(width) if (
+            values.ndim == columns.ndim == starts.ndim == 1
+            and 0 <= height == len(starts) - 1
+            and 0 < width <= MOST_FEATURES
+            and "f" not in columns.dtype.kind + starts.dtype.kind
+            and (starts[0], starts[-1], len(columns)) == (0, len(values), len(values))
+            and (starts[:-1] <= starts[1:]).all()
+            and (columns >= 0).all()
+            and (columns < width).all()
+        ):
+            rows = np.repeat(np.arange(height), (starts[1:] - starts[:-1]).astype(np.int64))
+            return rows, columns.astype(np.int64), values, (height, width)
+    raise ValueError(f"{path}: a damaged CSR matrix, or one of more than {MOST_FEATURES:,} features")
 
 
 def _planetoid(folder: Path, name: str) -> list[Graph]:
@@ -153,23 +173,35 @@ def _planetoid(folder: Path, name: str) -> list[Graph]:
     for part, have, want in (("ally", len(labels), shape[0]), ("ty", len(test_labels), test_shape[0])):
         if have != want:
             raise ValueError(f"{at(part)}: {have} rows of labels for {want} rows of features")
+    if test_labels.shape[1] != labels.shape[1]:
+        raise ValueError(f"{at('ty')}: {test_labels.shape[1]} classes, but {labels.shape[1]} in {at('ally').name}")
     if len(test) != test_shape[0] or test_shape[1] != shape[1]:
         raise ValueError(f"{at('tx')}: features are {test_shape} for {len(test)} test nodes of {shape[1]} features")
     count = max(shape[0], int(test.max(initial=-1)) + 1)  # Citeseer has test nodes without features and label
-    row = np.concatenate([rows, test[test_rows]])
-    order = np.argsort(row, kind="stable")
+    if count > 10 * (shape[0] + len(test)):
+        raise ValueError(f"{at('test.index')}: node {count - 1}, but only {shape[0] + len(test)} nodes have features")
+    row, column = np.concatenate([rows, test[test_rows]]), np.concatenate([columns, test_columns])
+    order = np.lexsort((column, row))
+    row, column = row[order], column[order]
+    if (twice := (np.diff(row) == 0) & (np.diff(column) == 0)).any():
+        node, feature = (int(part[:-1][twice][0]) for part in (row, column))
+        raise ValueError(f"{at('allx')}: feature {feature} of node {node} is there twice")
+    with np.errstate(over="ignore"):  # what does not fit into float32 is not finite, and named by Graph.checked
+        value = np.concatenate([values, test_values])[order].astype(np.float32)
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=count))])
-    column, value = np.concatenate([columns, test_columns])[order], np.concatenate([values, test_values])[order]
-    known = np.zeros((count, labels.shape[1]))
-    known[: len(labels)] = labels
-    known[test] = test_labels
+    classes = torch.full((count,), NOWHERE)
+    classes[: len(labels)], classes[torch.from_numpy(test)] = _hot(labels), _hot(test_labels)
     split = torch.full((count,), NOWHERE)
     split[:train_size], split[train_size : min(train_size + 500, shape[0])] = 0, 1
     split[torch.from_numpy(test)] = 2
-    classes = torch.from_numpy(np.where(known.any(1), known.argmax(1), NOWHERE))
     index = torch.from_numpy(both_ways(_neighbours(at("graph"), count)))
     features = csr(starts, column, value, (count, shape[1]))
     return [Graph(features, index, classes, split, classes=_names(name, labels.shape[1])).checked(str(at("allx")))]
+
+
+def _hot(labels: np.ndarray) -> torch.Tensor:
+    """(N, C) → (N,): the class whose number is largest, if one is not 0."""
+    return torch.from_numpy(np.where(labels.any(1), labels.argmax(1), NOWHERE))
 
 
 def _neighbours(path: Path, count: int) -> np.ndarray:
@@ -177,12 +209,17 @@ def _neighbours(path: Path, count: int) -> np.ndarray:
     found = _unpickle(path)
     if not isinstance(found, dict):
         raise ValueError(f"{path}: expected a dict from each node to its neighbours")
-    pairs = []
+    pairs: list[tuple[int, int]] = []
+    most = path.stat().st_size  # each neighbour takes a byte at least, unless one list is used many times
     for node, others in found.items():
         for other in others if isinstance(others, list) else [others]:
             if not (isinstance(node, int) and isinstance(other, int) and 0 <= node < count and 0 <= other < count):
-                raise ValueError(f"{path}: an edge joins {node!r} and {other!r}, but nodes are 0 to {count - 1}")
+                raise ValueError(
+                    f"{path}: an edge joins {_shown(node)} and {_shown(other)}, but nodes are 0 to {count - 1}"
+                )
             pairs.append((node, other))
+        if len(pairs) > most:
+            raise ValueError(f"{path}: more edges than a file of {most:,} bytes can hold")
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
 
@@ -191,11 +228,11 @@ def _numbers(path: Path) -> np.ndarray:
     if not path.exists():
         raise ValueError(f"{path} is missing")
     found = []
-    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for line, text in enumerate(untrusted.read(path).decode(errors="replace").split("\n"), 1):
         if text.strip():
-            if not text.strip().isdigit():
-                raise ValueError(f"{path}, line {line}: expected the number of a node, not {text!r}")
-            found.append(int(text))
+            if not re.fullmatch("[0-9]{1,9}", text.strip()):
+                raise ValueError(f"{path}, line {line}: expected the number of a node, not {text[:40]!r}")
+            found.append(int(text.strip()))
     if len(set(found)) < len(found):
         raise ValueError(f"{path}: a node is named twice")
     return np.array(found, dtype=np.int64)
@@ -228,50 +265,88 @@ def _ppi(folder: Path, name: str) -> list[Graph]:
         ends = [(link["source"], link["target"]) for link in links]
     except (AttributeError, KeyError, TypeError):
         raise ValueError(f"{where}: a node has id, val and test; a link has source and target") from None
+    for node in (*ids, *(end for pair in ends for end in pair)):
+        if not _is_name(node):
+            raise ValueError(f"{where}: a node is called by a text or a whole number, not by {_shown(node)}")
     # networkx 1 wrote places in the list of nodes, networkx 2 their ids.
     place = {node: row for row, node in enumerate(ids)}
+    if len(place) < len(ids):
+        raise ValueError(f"{where}: {len(ids)} nodes have {len(place)} different ids")
     numbers = all(isinstance(end, int) for pair in ends for end in pair)
     if numbers and not all(a in place and b in place for a, b in ends):
         place = {row: row for row in range(len(ids))}
     for link, (a, b) in enumerate(ends):
         if a not in place or b not in place:
-            raise ValueError(f"{where}: link {link} joins {a!r} and {b!r}, and there is no such node")
+            raise ValueError(f"{where}: link {link} joins {_shown(a)} and {_shown(b)}, and there is no such node")
     index = both_ways(np.array([(place[a], place[b]) for a, b in ends], dtype=np.int64).reshape(-1, 2).T)
 
     rows_file, labels_file = folder / f"{name}-id_map.json", folder / f"{name}-class_map.json"
     rows, marks = _json(rows_file), _json(labels_file)
     for file, found in ((rows_file, rows), (labels_file, marks)):
         if missing := [node for node in ids if str(node) not in found]:
-            raise ValueError(f"{file}: node {missing[0]!r} is not in it ({len(missing)} are missing)")
-    try:
-        features = np.load(features_file, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{features_file}: {error}") from None
-    row = np.array([rows[str(node)] for node in ids])
-    if features.ndim != 2 or row.max() >= len(features):
-        raise ValueError(f"{features_file}: features are {features.shape}, but {rows_file} names row {row.max()}")
-    labels, classes = encode([marks[str(node)] for node in ids])
+            raise ValueError(f"{file}: node {_shown(missing[0])} is not in it ({len(missing)} are missing)")
+    features = untrusted.npy(_ppi_file(features_file), features_file)
+    if features.ndim != 2:
+        raise ValueError(f"{features_file}: features are {features.shape}, and not (nodes, features)")
+    row = [rows[str(node)] for node in ids]
+    for node, number in zip(ids, row):
+        if type(number) is not int or not 0 <= number < len(features):
+            raise ValueError(f"{rows_file}: node {_shown(node)} has row {_shown(number)} of features {features.shape}")
+    if len(set(row)) < len(row):
+        raise ValueError(f"{rows_file}: two nodes have the same row of features")
+    labels, classes = _classes(labels_file, ids, [marks[str(node)] for node in ids])
     part = _together(_components(index, len(ids)), split)
-    whole = compact(torch.from_numpy(np.ascontiguousarray(features[row], dtype=np.float32)))
+    with np.errstate(over="ignore"):  # what does not fit into float32 is not finite, and named by Graph.checked
+        whole = compact(torch.from_numpy(features[row].astype(np.float32)))
+    # Nodes by their part, and each edge with them: one pass, however many parts there are.
+    order, edges = np.argsort(part, kind="stable"), np.argsort(part[index[0]], kind="stable")
+    firsts = np.flatnonzero(np.diff(part[order], prepend=-1))
+    cuts = np.searchsorted(part[index[0]][edges], part[order][firsts[1:]])
+    new = np.empty(len(ids), dtype=np.int64)
+    new[order] = np.arange(len(ids)) - np.repeat(firsts, np.diff(firsts, append=len(ids)))
     graphs = []
-    for number in np.unique(part):
-        chosen = np.flatnonzero(part == number)
-        new = np.full(len(ids), -1)
-        new[chosen] = np.arange(len(chosen))
-        inside = torch.from_numpy(new[index[:, new[index[0]] >= 0]])
+    for chosen, inside in zip(np.split(order, firsts[1:]), np.split(edges, cuts)):
         taken = torch.from_numpy(chosen)
         names = [str(ids[node]) for node in chosen]
-        one = Graph(take(whole, taken), inside, labels[taken], torch.from_numpy(split[chosen]), names, classes)
+        joined = torch.from_numpy(new[index[:, inside]])
+        one = Graph(take(whole, taken), joined, labels[taken], torch.from_numpy(split[chosen]), names, classes)
         graphs.append(one.checked(str(where)))
     return graphs
 
 
+def _shown(value: Any) -> str:
+    """A value in a message, whatever a file has there."""
+    return repr(value)[:40] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+
+
+def _is_name(value: Any) -> bool:
+    """Is it what a node or a class may be called in JSON?"""
+    return isinstance(value, str) or (type(value) is int and value.bit_length() < 64)
+
+
+def _classes(path: Path, ids: list[Any], given: list[Any]) -> tuple[torch.Tensor, list[str] | None]:
+    """The labels of nodes: one each, or for each as many zeros and ones."""
+    width = next((len(label) for label in given if isinstance(label, list)), None)
+    for node, label in zip(ids, given):
+        if width is None:
+            fits, what = _is_name(label), "a text or a whole number"
+        else:
+            fits = isinstance(label, list) and len(label) == width > 0 and all(mark in (0, 1) for mark in label)
+            what = f"{width} zeros and ones"
+        if not fits and label is not None:
+            raise ValueError(f"{path}: the label of node {_shown(node)} is {_shown(label)}, not {what}")
+    try:
+        return encode(given)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
 def _components(index: np.ndarray, count: int) -> np.ndarray:
-    """(N,): the smallest node that each is connected to."""
+    """(N,): the smallest node that each is connected to. Rounds grow as the logarithm of N."""
     part = np.arange(count)
     while True:
         before = part.copy()
-        np.minimum.at(part, index[1], part[index[0]])
+        np.minimum.at(part, before[index[1]], before[index[0]])
         part = part[part]
         if (part == before).all():
             return part
@@ -291,13 +366,14 @@ def _together(part: np.ndarray, split: np.ndarray) -> np.ndarray:
     return part
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _ppi_file(path: Path) -> bytes:
     if not path.exists():
         raise ValueError(f"{path} is missing: PPI data is NAME-G.json, -feats.npy, -id_map.json and -class_map.json")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON: {error}") from None
+    return untrusted.read(path)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    found = untrusted.parse_json(_ppi_file(path), path)
     if not isinstance(found, dict):
         raise ValueError(f"{path}: expected a JSON object")
     return found
@@ -374,9 +450,9 @@ def _features(path: Path) -> tuple[torch.Tensor, dict[str, int]]:
             row = [float(cell) for cell in cells[1:]]
         except ValueError:
             row = [math.nan]
-        if not all(map(math.isfinite, row)):
+        if not all(abs(value) <= LARGEST for value in row):
             name, cell = next(pair for pair in zip(header[1:], cells[1:]) if not _finite(pair[1]))
-            raise ValueError(f"{path}, line {line}, column {name}: {cell!r} is not a finite number")
+            raise ValueError(f"{path}, line {line}, column {name}: {cell!r} is not a finite number of float32")
         values.append(row)
     if not values:
         raise ValueError(f"{path}: no node is in it")
@@ -385,7 +461,7 @@ def _features(path: Path) -> tuple[torch.Tensor, dict[str, int]]:
 
 def _finite(text: str) -> bool:
     try:
-        return math.isfinite(float(text))
+        return abs(float(text)) <= LARGEST
     except ValueError:
         return False
 
@@ -399,12 +475,17 @@ def _labels(
         raise ValueError(f"{path}: no node has a label")
     several = any(";" in text for text in given)
     marks = [[mark.strip() for mark in (text or "").split(";") if mark.strip()] for text in texts]
-    known = list(classes) if classes is not None else ordered(mark for row in marks for mark in row)
+    try:
+        known = list(classes) if classes is not None else ordered(mark for row in marks for mark in row)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    place = {mark: number for number, mark in enumerate(known)}
     for row, line in zip(marks, lines):
         for mark in row:
-            if mark not in known:
+            if mark not in place:
                 raise ValueError(f"{path}, line {line}: no class is called {mark!r}: {nearest(mark, known)}")
-    place = {mark: number for number, mark in enumerate(known)}
+    if several and len(marks) * len(known) > MOST_LABELS:
+        raise ValueError(f"{path}: {len(known):,} classes for {len(marks):,} nodes, which would not fit into memory")
     if not several:
         return torch.tensor([place[row[0]] if row else NOWHERE for row in marks]), known
     target = torch.zeros(len(marks), len(known))
@@ -436,10 +517,12 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise ValueError(
             f"{path} is missing: a graph is edges.csv, labels.csv and, unless nodes have none, features.csv"
         )
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with untrusted.regular(path).open(encoding="utf-8-sig", newline="") as file:
         reader = tables.reader(file)
         try:
             for cells in reader:
+                if any(len(cell) > LONGEST_CELL for cell in cells):
+                    raise ValueError(f"{path}, line {reader.line_num}: a cell of more than {LONGEST_CELL:,} characters")
                 if any(cell.strip() for cell in cells):
                     yield reader.line_num, [cell.strip() for cell in cells]
         except (UnicodeDecodeError, tables.Error) as error:

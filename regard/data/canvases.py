@@ -29,8 +29,8 @@ def unit(pixels: np.ndarray) -> np.ndarray:
 
 
 def _run(name: str, n: int, pixels: int, *arrays: Any) -> None:
-    """A loop of :mod:`regard.tasks._canvas_loops` over n pictures, on all threads."""
-    from regard.tasks import _canvas_loops
+    """A loop of :mod:`regard.data._canvas_loops` over n pictures, on all threads."""
+    from regard.data import _canvas_loops
 
     _pool.run(getattr(_canvas_loops, name), n, PIXEL * n * pixels, *arrays)
 

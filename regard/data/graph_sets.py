@@ -19,7 +19,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from regard.tasks._graph import Graph, both_ways, compact
+from regard.data.graphs import Graph, both_ways
+from regard.data.sparse import compact
 
 VALID = TEST = 4
 """Graphs to validate and to test on, where there are many."""

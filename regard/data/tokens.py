@@ -8,6 +8,7 @@ love"``), which makes joining trivial: the text is the pieces, one after the oth
 from __future__ import annotations
 
 import codecs
+import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -18,8 +19,10 @@ import numpy as np
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
+from regard import _files
 from regard._lazy import nearest
-from regard.tasks._text import clean
+from regard.data import untrusted
+from regard.data.text import clean
 
 PAD, BOS, EOS, UNKNOWN = range(4)
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
@@ -205,17 +208,66 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write the ``tokenizers`` library's own JSON."""
-        path.write_text(self.backend.to_str(), encoding="utf-8")
+        _files.replace(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What :meth:`save` writes."""
+        return self.backend.to_str().encode()
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Read what :meth:`save` wrote."""
-        text = path.read_text(encoding="utf-8")
+        """Read what :meth:`save` wrote.
+
+        Of the file only the vocabulary is taken. The steps are made anew, and must be those that the file names: the
+        library has others, which multiply a text, pad it without end, or split it by a pattern that takes for ever.
+        """
+        about = untrusted.parse_json(untrusted.read(path), path)
         try:
-            backend = Backend.from_str(text)
-        except Exception as error:  # the library raises a bare Exception
-            raise ValueError(f"{path}: not a tokenizer ({error})") from None
-        return cls(backend)
+            return cls(_made_anew(about))
+        except Exception as error:  # the library raises a bare Exception, and a foreign file may lack anything
+            raise ValueError(f"{path}: not a tokenizer of regard's ({str(error)[:300]})") from None
+
+
+def _made_anew(about: Any) -> Backend:
+    """One of our tokenizers, as the library's JSON describes it."""
+    steps, model, vocab = _outline(about), about["model"], about["model"]["vocab"]
+    tokens = sorted(vocab, key=vocab.__getitem__)
+    if [vocab[token] for token in tokens] != list(range(len(tokens))) or "" in vocab:
+        raise ValueError("ids are not 0, 1, 2 and so on, or an empty text has one")
+    if tokens[: len(SPECIAL)] != list(SPECIAL):
+        raise ValueError(f"{', '.join(SPECIAL)} are not its first tokens but elsewhere, or missing")
+    named = [name for name, _ in steps["normalizer"]]
+    lowercase, prefix = "Lowercase" in named, "Prepend" in named
+    if model["type"] == "BPE":
+        if not set("".join(tokens[len(SPECIAL) :])) <= _BYTES.keys():
+            raise ValueError("a token has a letter that stands for no byte")
+        backend = _bytewise(lowercase)
+        merges = [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in model["merges"]]
+        backend.model = models.BPE(vocab, merges)
+    elif (pattern := about["pre_tokenizer"]["pattern"]["Regex"]) in (_WORD, _CHARACTER):
+        backend = _whole(pattern, lowercase, prefix=prefix)
+        backend.model = models.WordLevel(vocab, unk_token=SPECIAL[UNKNOWN])
+    else:
+        backend = Tokenizer.of_pieces(tokens[len(SPECIAL) :]).backend
+    for part, ours in _outline(json.loads(backend.to_str())).items():
+        if steps[part] != ours:
+            theirs = ", ".join(name for name, _ in steps[part]) or "nothing"
+            raise ValueError(
+                f"its {part}, {theirs}, is not {', '.join(name for name, _ in ours) or 'nothing'} as ours is"
+            )
+    backend.add_special_tokens(list(SPECIAL))
+    return backend
+
+
+def _outline(about: Any) -> dict[str, list[tuple[str, Any]]]:
+    """The steps of each part, by name, and what they look for."""
+
+    def steps(part: Any) -> list[tuple[str, Any]]:
+        if part is None or part["type"] != "Sequence":
+            return [] if part is None else [(part["type"], part.get("pattern"))]
+        return [step for held in part.values() if isinstance(held, list) for inner in held for step in steps(inner)]
+
+    return {part: steps(about[part]) for part in ("pre_tokenizer", "normalizer", "post_processor", "decoder")}
 
 
 def _bytewise(lowercase: bool) -> Backend:

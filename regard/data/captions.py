@@ -1,0 +1,252 @@
+"""Photographs with captions, as they lie on disk.
+
+==========  ===========================================================================================================
+Flickr8k    ``Flickr8k.token.txt`` (``name.jpg#0``, a tab, a caption; also Flickr30k's), lists of the images of each
+            split (``Flickr_8k.trainImages.txt``, ``…devImages.txt``, ``…testImages.txt``), and the images in a folder
+            or in zip archives, where they may have another suffix
+COCO        ``captions_train2014.json``, ``captions_val2014.json`` and so on, also in ``annotations/``, and the images
+            in ``train2014/`` or ``train2014.zip``
+folder      ``captions.tsv``: a file, a tab, a caption, several lines for a file; or one such folder for each split,
+            ``train/captions.tsv`` and so on
+==========  ===========================================================================================================
+
+:func:`read` finds out which it is. Where there are no splits, images are divided 8 : 1 : 1 by their names. A missing
+image and a caption without words are named with file and line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.data import SPLITS, photographs
+from regard.data.photographs import SUFFIXES, Photograph
+from regard.data.text import BadLines, clean
+
+TABLE = "captions.tsv"
+_TOKENS = "*.token*.txt"
+_COCO = "captions_*.json"
+_LISTS = {"train": "train", "dev": "valid", "val": "valid", "test": "test"}
+_LINE = re.compile(r"(?P<image>[^\t#@]+)#\d+[\t@ ](?P<caption>.*)")
+
+
+class Captioned(NamedTuple):
+    """A photograph and what is said of it."""
+
+    photograph: Photograph
+    captions: list[str]
+
+
+Splits = dict[str, list[Captioned]]
+
+
+def read(folder: Path, bad: BadLines | None = None) -> Splits:
+    """The images of each split that there is, in the order of its list."""
+    bad = bad or BadLines()
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: a folder with photographs and captions was expected")
+    if any(folder.glob(_TOKENS)):
+        found = read_flickr(folder, bad)
+    elif any(folder.glob(_COCO)) or any(folder.glob(f"annotations/{_COCO}")):
+        found = read_coco(folder, bad)
+    else:
+        found = read_tables(folder, bad)
+    for split, many in found.items():
+        if not many:
+            raise ValueError(f"{folder}: no image is in the split {split!r}")
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Flickr8k
+
+
+def read_flickr(folder: Path, bad: BadLines) -> Splits:
+    """Flickr8k and Flickr30k."""
+    tokens = sorted(folder.glob(_TOKENS))[0]
+    captions: dict[str, list[str]] = {}
+    for number, line in _lines(tokens):
+        parts = _LINE.fullmatch(line)
+        if parts is None:
+            bad.add("unreadable", tokens, number, "not name#number, a tab, and a caption")
+        elif caption := clean(parts["caption"]):
+            captions.setdefault(parts["image"], []).append(caption)
+        else:
+            bad.add("empty", tokens, number, f"an empty caption of {parts['image']}")
+    images = _Images(folder, [folder, *_folders(folder), *sorted(folder.glob("*.zip"))])
+    lists = sorted(folder.glob("*Images.txt"))
+    if not lists:
+        named = ((name, tokens, 0) for name in captions)
+        return _divided(_found(named, captions, images, bad), folder)
+    splits: Splits = {}
+    for path in lists:
+        split = next((split for part, split in _LISTS.items() if f"{part}Images" in path.name), None)
+        if split is not None:
+            named = ((name, path, number) for number, name in _lines(path) if name)
+            splits[split] = _found(named, captions, images, bad)
+    return splits
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# COCO
+
+
+def read_coco(folder: Path, bad: BadLines) -> Splits:
+    """COCO's captions; images without any, as those of its test split, are left out."""
+    splits: Splits = {}
+    for path in sorted([*folder.glob(_COCO), *folder.glob(f"annotations/{_COCO}")]):
+        part = path.stem.removeprefix("captions_")
+        split = next((split for name, split in _LISTS.items() if part.startswith(name)), None)
+        if split is None:
+            continue
+        names, captions = _annotations(path, bad)
+        places = [folder / part, folder / f"{part}.zip", folder / "images", folder / "images" / part, folder]
+        images = _Images(folder, places)
+        named = ((name, path, 0) for name in names if name in captions)
+        splits.setdefault(split, []).extend(_found(named, captions, images, bad))
+    if not splits:
+        raise ValueError(f"{folder}: no captions_train….json or captions_val….json is in it")
+    return splits if set(splits) != {"train"} else _divided(splits["train"], folder)
+
+
+def _annotations(path: Path, bad: BadLines) -> tuple[list[str], dict[str, list[str]]]:
+    """The names of the images, and the captions of each."""
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        names = {image["id"]: str(image["file_name"]) for image in about["images"]}
+        notes = [(note["image_id"], str(note["caption"])) for note in about["annotations"]]
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path}: not JSON ({error})") from None
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not the captions of COCO, images and annotations ({error!r})") from None
+    captions: dict[str, list[str]] = {}
+    for number, (image, caption) in enumerate(notes, 1):
+        if image not in names:
+            bad.add("without an image", path, number, f"annotation {number} is of image {image}, which is not listed")
+        elif not clean(caption):
+            bad.add("empty", path, number, f"annotation {number}, of {names[image]}, is empty")
+        else:
+            captions.setdefault(names[image], []).append(clean(caption))
+    return list(names.values()), captions
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A folder with captions.tsv
+
+
+def read_tables(folder: Path, bad: BadLines) -> Splits:
+    """A folder with ``captions.tsv``, or one for each split."""
+    parts = {split: folder / split for split in SPLITS if (folder / split / TABLE).exists()}
+    if parts:
+        if "train" not in parts:
+            raise ValueError(f"{folder}: no train/{TABLE} is in it")
+        return {split: _table(part, bad) for split, part in parts.items()}
+    if not (folder / TABLE).exists():
+        raise ValueError(
+            f"{folder}: no captions are in it; {TABLE} with a file, a tab and a caption on each line was expected, or "
+            "the files of Flickr8k or COCO"
+        )
+    return _divided(_table(folder, bad), folder)
+
+
+def _table(folder: Path, bad: BadLines) -> list[Captioned]:
+    path = folder / TABLE
+    captions: dict[str, list[str]] = {}
+    first: dict[str, int] = {}
+    for number, line in _lines(path):
+        if not line:
+            continue
+        name, tab, caption = line.partition("\t")
+        if not tab:
+            bad.add("unreadable", path, number, "no tab between a file and its caption")
+        elif not clean(caption):
+            bad.add("empty", path, number, f"an empty caption of {name}")
+        else:
+            captions.setdefault(name.strip(), []).append(clean(caption))
+            first.setdefault(name.strip(), number)
+    images = _Images(folder, [folder, folder / "images", *sorted(folder.glob("*.zip"))])
+    return _found(((name, path, first[name]) for name in captions), captions, images, bad)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What they share
+
+
+class _Images:
+    """Photographs in folders and archives, found by name; by its stem, if it has another suffix there."""
+
+    def __init__(self, home: Path, places: Iterable[Path]):
+        self.home = home
+        self.names: dict[str, Photograph] = {}
+        self.stems: dict[str, Photograph] = {}
+        self.places = [place for place in places if place.exists()]
+        for place in self.places:
+            for photograph in _listed(place):
+                name = photograph.member or photograph.file.name
+                name = name.rpartition("/")[2]
+                self.names.setdefault(name, photograph)
+                self.stems.setdefault(name.rpartition(".")[0], photograph)
+
+    def find(self, name: str) -> Photograph | None:
+        if name in self.names:
+            return self.names[name]
+        inside = self.home / name  # it may say in which folder
+        if inside.is_file():
+            return Photograph(inside)
+        return self.stems.get(name.rpartition(".")[0])
+
+
+def _listed(place: Path) -> list[Photograph]:
+    if place.is_dir():
+        return [Photograph(file) for file in sorted(place.iterdir()) if file.suffix.lower() in SUFFIXES]
+    return photographs.folder(place)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir())
+
+
+def _found(
+    named: Iterable[tuple[str, Path, int]], captions: Mapping[str, Sequence[str]], images: _Images, bad: BadLines
+) -> list[Captioned]:
+    """Images by name, each with the place that names it."""
+    found = []
+    for name, path, number in named:
+        photograph = images.find(name)
+        if photograph is None:
+            looked = ", ".join(str(place) for place in images.places)
+            bad.add("without an image", path, number, f"{name} is not in {looked}")
+        elif name not in captions:
+            bad.add("without a caption", path, number, f"{name} has no caption")
+        else:
+            found.append(Captioned(photograph, list(captions[name])))
+    return found
+
+
+def _divided(found: Sequence[Captioned], folder: Path) -> Splits:
+    """8 : 1 : 1, by the names of the images alone."""
+
+    def place(each: Captioned) -> bytes:
+        name = each.photograph.member or each.photograph.file.name
+        return hashlib.blake2b(name.encode(), digest_size=8).digest()
+
+    order = sorted(found, key=place)
+    tenth = len(order) // 10 or 1
+    if len(order) < 3:
+        raise ValueError(f"{folder}: {len(order)} images with captions are too few to train, validate and test")
+    return {"train": order[2 * tenth :], "valid": order[tenth : 2 * tenth], "test": order[:tenth]}
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file with their numbers, from 1."""
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            try:
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}:{number}: not UTF-8 text ({error.reason})") from None
+            yield number, line.rstrip("\r\n")

@@ -1,0 +1,90 @@
+"""Questions about documents, with the words of both, and as one types them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from regard._lazy import nearest
+
+_WORD = re.compile(r"@\w+|\d+(?:[.,]\d+)+|\w+|[^\w\s]")
+
+
+class Text(NamedTuple):
+    """A text and its words: ``raw[places[k][0]:places[k][1]]`` is what ``words[k]`` stands for."""
+
+    raw: str
+    words: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, raw: str) -> Text:
+        """Letters and digits are words, so is each other sign, and a number such as 1,000.5 is one."""
+        found = list(_WORD.finditer(raw))
+        return cls(raw, tuple(one[0] for one in found), tuple(one.span() for one in found))
+
+    def piece(self, first: int, last: int) -> str:
+        """The text from one word to another, as it is written."""
+        return self.raw[self.places[first][0] : self.places[last][1]]
+
+
+class Question(NamedTuple):
+    """A question about a document.
+
+    Attributes:
+        document, question: with their words.
+        answers: those that are right; none if it is to be found.
+        span: the first and the last word of the first of them in the document; −1 if it is not a span.
+        names: the words that are entities.
+        place: where it stands, for messages.
+    """
+
+    document: Text
+    question: Text
+    answers: tuple[str, ...] = ()
+    span: tuple[int, int] = (-1, -1)
+    names: frozenset[str] = frozenset()
+    place: str = ""
+
+
+class Typed(NamedTuple):
+    """A question as someone typed it."""
+
+    story: str
+    question: str
+    answer: str | None
+    place: str
+
+
+def read_typed(lines: Iterable[str], name: str) -> Iterator[Typed]:
+    """Questions from JSON lines: ``story``, a text or a list of sentences, ``question`` and, if it is known,
+    ``answer``."""
+    keys = ("story", "question", "answer")
+    nothing = True
+    for count, line in enumerate(lines, 1):
+        place = f"{name}, line {count}"
+        if not line.strip():
+            continue
+        nothing = False
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{place}: not JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise ValueError(f"{place}: an object with story and question, not {line.strip()[:60]!r}")
+        for key in found:
+            if key not in keys:
+                raise ValueError(f"{place}: no key is called {key!r}: {nearest(key, keys)}")
+        story = found.get("story")
+        if isinstance(story, list) and all(isinstance(sentence, str) for sentence in story):
+            story = " ".join(story)
+        for key, text in (("story", story), ("question", found.get("question"))):
+            if not isinstance(text, str) or not _WORD.search(text):
+                raise ValueError(f"{place}: {key!r} must be a text, and not empty")
+        if not isinstance(found.get("answer", ""), str):
+            raise ValueError(f"{place}: 'answer' must be a text")
+        yield Typed(str(story), found["question"], found.get("answer"), place)
+    if nothing:
+        raise ValueError(f'{name}: there is nothing in it; a line is {{"story": "…", "question": "…"}}')

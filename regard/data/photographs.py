@@ -1,0 +1,175 @@
+"""Photographs: JPEG, PNG or WebP from a file, from a member of a zip archive, or from bytes, as squares of RGB bytes.
+
+A file that is too large is refused before it is decoded, and one that is broken or cut off is named. EXIF's orientation
+is applied; grey images become RGB, transparent ones are laid on white.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from regard._lazy import nearest
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("JPEG", "PNG", "WEBP")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+FITS = ("crop", "squash")
+"""How an image becomes square: the middle is cut out, or it is stretched."""
+MAX_BYTES = 32_000_000
+MAX_PIXELS = 32_000_000
+
+
+class Photograph(NamedTuple):
+    """Where a photograph is: a file, or a member of a zip archive."""
+
+    file: Path
+    member: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.file) if self.member is None else f"{self.file}/{self.member}"
+
+
+Source = Photograph | Path | bytes
+
+
+def read(
+    source: Source, size: int, *, fit: str = "crop", max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS
+) -> np.ndarray:
+    """A photograph as bytes (3, size, size).
+
+    Args:
+        source: a path, a :class:`Photograph`, or the bytes of a file.
+        size: height and width wanted.
+        fit: ``crop`` keeps the middle of the longer side, ``squash`` stretches.
+        max_bytes: of the file.
+        max_pixels: of the image as it lies in the file.
+    """
+    return decode(contents(source, max_bytes), size, name=_name(source), fit=fit, max_pixels=max_pixels)
+
+
+def contents(source: Source, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of the file, if they are not too many."""
+    if isinstance(source, bytes):
+        _check_bytes(len(source), max_bytes, "the image")
+        return source
+    photograph = Photograph(source) if isinstance(source, Path) else source
+    try:
+        if photograph.member is not None:
+            return _read_member(photograph.file, photograph.member, max_bytes)
+        with photograph.file.open("rb") as file:
+            return _read(file, max_bytes, str(photograph))
+    except FileNotFoundError:
+        raise ValueError(f"{photograph}: no such file") from None
+    except IsADirectoryError:
+        raise ValueError(f"{photograph}: a folder, not an image") from None
+
+
+def decode(
+    data: bytes, size: int, *, name: str = "the image", fit: str = "crop", max_pixels: int = MAX_PIXELS
+) -> np.ndarray:
+    """The bytes of a file as pixels (3, size, size); ``name`` stands in errors."""
+    try:
+        from PIL import Image, ImageOps, UnidentifiedImageError
+    except ImportError:
+        raise ValueError('to read photographs, pip install "regard[images]"') from None
+    if fit not in FITS:
+        raise ValueError(f"an image is not made square by {fit!r}: {nearest(fit, FITS)}")
+    if size < 1:
+        raise ValueError(f"size = {size}: an image has at least one pixel")
+    try:
+        with Image.open(BytesIO(data), formats=FORMATS) as opened:
+            width, height = opened.size
+            if width * height > max_pixels:
+                raise Image.DecompressionBombError
+            opened.draft("RGB", (2 * size, 2 * size))  # a JPEG is decoded no larger than that, if this halves it
+            picture = _opaque(ImageOps.exif_transpose(opened))
+    except UnidentifiedImageError:
+        raise ValueError(f"{name}: not a JPEG, PNG or WebP image") from None
+    except Image.DecompressionBombError:
+        raise ValueError(f"{name}: more than {max_pixels / 1e6:g} million pixels; make it smaller first") from None
+    except Exception as error:  # Pillow's decoders raise errors of many kinds for broken files
+        raise ValueError(f"{name}: broken or cut off ({error})") from None
+    bicubic = Image.Resampling.BICUBIC
+    if fit == "squash":
+        square = picture if picture.size == (size, size) else picture.resize((size, size), bicubic)
+    else:
+        square = ImageOps.fit(picture, (size, size), bicubic)
+    return np.asarray(square, np.uint8).transpose(2, 0, 1).copy()
+
+
+def _opaque(picture: Image) -> Image:
+    """As RGB: what is transparent lies on white."""
+    from PIL import Image
+
+    if picture.mode.startswith("I"):  # 16 bits
+        picture = Image.fromarray((np.asarray(picture, np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    if "transparency" in picture.info or picture.mode in ("RGBA", "LA", "PA"):
+        layer = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return picture.convert("RGB")
+
+
+def fingerprint(source: Source) -> str:
+    """SHA-256 of the file's bytes."""
+    return hashlib.sha256(contents(source)).hexdigest()
+
+
+def folder(path: Path) -> list[Photograph]:
+    """The photographs in a folder or in a zip archive, by name."""
+    if path.is_dir():
+        found = [Photograph(file) for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES]
+    else:
+        names = sorted(_archive(path).namelist())
+        found = [Photograph(path, name) for name in names if name.lower().endswith(SUFFIXES)]
+    if not found:
+        raise ValueError(f"{path}: no photograph ({', '.join(SUFFIXES)}) is in it")
+    return found
+
+
+def _name(source: Source) -> str:
+    return "the image" if isinstance(source, bytes) else str(source)
+
+
+def _read(file: IO[bytes], max_bytes: int, name: str) -> bytes:
+    data = file.read(max_bytes + 1)
+    _check_bytes(len(data), max_bytes, name)
+    return data
+
+
+def _read_member(path: Path, member: str, max_bytes: int) -> bytes:
+    try:
+        with _archive(path).open(member) as file:
+            return _read(file, max_bytes, f"{path}/{member}")
+    except KeyError:
+        raise ValueError(f"{path}: no {member} is in it") from None
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        raise ValueError(f"{path}/{member}: broken ({error})") from None
+
+
+def _check_bytes(count: int, most: int, name: str) -> None:
+    if count > most:
+        raise ValueError(f"{name}: more than {most / 1e6:g} MB; make it smaller first")
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    if not path.exists():
+        raise ValueError(f"{path}: no such file")
+    return _opened(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _opened(path: Path, _: int) -> zipfile.ZipFile:
+    """Reading the list of members takes longer than reading one."""
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path}: not a zip archive ({error})") from None

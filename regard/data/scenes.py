@@ -1,0 +1,192 @@
+"""Generated scenes: coloured shapes on a canvas, with all that is true of them.
+
+A scene has one to three objects (circle, square, triangle or cross in one of six colours) in different cells of a 4 × 4
+grid, no two of them of the same shape and colour. For each there is a box, so that it can be measured whether a system
+looks where the object is. What can be said of a scene:
+
+    captions     a red circle · a red circle left of a blue square · … and above a green cross
+    labels       red circle, blue square: a set
+    questions    is there a red circle? · what colour is the square? · what is left of the red circle?
+
+Captions begin with any of the objects, so that the order of words does not give away where to look; all true ones are
+listed, as references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise, permutations, product
+from typing import NamedTuple
+
+import numpy as np
+
+SHAPES = ("circle", "square", "triangle", "cross")
+COLOURS = {
+    "red": (220, 40, 40),
+    "green": (40, 170, 60),
+    "blue": (40, 80, 220),
+    "yellow": (235, 205, 40),
+    "purple": (150, 50, 190),
+    "cyan": (40, 190, 210),
+}
+RELATIONS = ("left of", "right of", "above", "below")
+GRID = 4
+"""Cells a side, one object at most in each."""
+
+Box = tuple[float, float, float, float]
+
+
+class Thing(NamedTuple):
+    """An object of a scene. ``box`` is left, top, right and bottom as shares of the canvas."""
+
+    shape: str
+    colour: str
+    row: int
+    column: int
+    box: Box
+
+    @property
+    def name(self) -> str:
+        """``red circle``."""
+        return f"{self.colour} {self.shape}"
+
+
+class Question(NamedTuple):
+    """``kind`` is ``exist``, ``colour``, ``shape`` or ``relation``; ``about`` are the numbers of the objects that must
+    be looked at, in this order."""
+
+    text: str
+    answer: str
+    kind: str
+    about: tuple[int, ...] = ()
+
+
+class Scene(NamedTuple):
+    """Pixels (3, size, size), bytes, and the objects on them."""
+
+    image: np.ndarray
+    things: tuple[Thing, ...]
+
+
+def draw(random: np.random.Generator, size: int = 48, most: int = 3, least: int = 1) -> Scene:
+    """A new scene of ``least`` to ``most`` objects on ``size`` × ``size`` pixels."""
+    check(size, most, least)
+    count = int(random.integers(least, most + 1))
+    kinds = random.choice(len(SHAPES) * len(COLOURS), count, replace=False)
+    cells = random.choice(GRID * GRID, count, replace=False)
+    cell = size // GRID
+    image = np.empty((3, size, size), np.float32)
+    image[:] = random.uniform(200, 250)  # paper of some grey
+    things = []
+    for kind, place in zip(kinds.tolist(), cells.tolist()):
+        shape, colour = SHAPES[kind % len(SHAPES)], list(COLOURS)[kind // len(SHAPES)]
+        row, column = divmod(place, GRID)
+        side = int(random.integers(cell - cell // 4, cell + 1))
+        top, left = (int(random.integers(first * cell, (first + 1) * cell - side + 1)) for first in (row, column))
+        paint = np.asarray(COLOURS[colour], np.float32) + random.uniform(-20, 20, 3).astype(np.float32)
+        spot = image[:, top : top + side, left : left + side]
+        np.copyto(spot, paint[:, None, None], where=stencil(shape, side))
+        box = (left / size, top / size, (left + side) / size, (top + side) / size)
+        things.append(Thing(shape, colour, row, column, box))
+    image += random.standard_normal(image.shape, np.float32) * 6
+    return Scene(image.clip(0, 255).astype(np.uint8), tuple(things))
+
+
+def check(size: int, most: int, least: int = 1) -> None:
+    """Can such scenes be drawn?"""
+    if size < 8 * GRID:
+        raise ValueError(f"a scene has at least {8 * GRID} pixels a side, not {size}")
+    if not 1 <= least <= most <= 3:
+        raise ValueError(f"a scene has 1 to 3 objects, not {least} to {most}")
+
+
+@cache
+def stencil(shape: str, side: int) -> np.ndarray:
+    """(side, side): where a shape is."""
+    y, x = np.mgrid[:side, :side].astype(np.float64) + 0.5
+    middle = side / 2
+    if shape == "circle":
+        found = (x - middle) ** 2 + (y - middle) ** 2 <= middle**2
+    elif shape == "square":
+        found = np.ones((side, side), bool)
+    elif shape == "triangle":
+        found = np.abs(x - middle) <= y / 2
+    else:
+        found = (np.abs(x - middle) < side / 6) | (np.abs(y - middle) < side / 6)
+    found.flags.writeable = False
+    return found
+
+
+def relations(one: Thing, other: Thing) -> list[str]:
+    """Where ``one`` is, seen from ``other``: along the axis on which they are further apart, or along both."""
+    across, down = one.column - other.column, one.row - other.row
+    found = []
+    if abs(across) >= abs(down):
+        found.append("left of" if across < 0 else "right of")
+    if abs(down) >= abs(across):
+        found.append("above" if down < 0 else "below")
+    return found
+
+
+def captions(things: Sequence[Thing]) -> list[str]:
+    """All that can be said: any object first, then how it lies to the others."""
+    found = []
+    for first, *others in permutations(things):
+        for chosen in product(*(relations(first, other) for other in others)):
+            clauses = [f"{relation} a {other.name}" for relation, other in zip(chosen, others)]
+            found.append(" ".join([f"a {first.name}", " and ".join(clauses)]).strip())
+    return found
+
+
+def mentioned(words: Sequence[str], things: Sequence[Thing]) -> list[tuple[int, int]]:
+    """Which words name which objects: (number of the word, number of the object) for each shape that stands after the
+    colour that it has in the scene."""
+    names = {(thing.colour, thing.shape): number for number, thing in enumerate(things)}
+    pairs = pairwise(words)
+    return [(place, names[pair]) for place, pair in enumerate(pairs, 1) if pair in names]
+
+
+def labels(things: Sequence[Thing]) -> list[str]:
+    """The objects as a set, by name."""
+    return sorted(thing.name for thing in things)
+
+
+def questions(things: Sequence[Thing], random: np.random.Generator) -> list[Question]:
+    """What can be asked of a scene: as often something that is there as something that is not, the colour and the shape
+    of whatever is the only one of its shape or colour, and what lies beside an object if only one other does."""
+    found = []
+    for number, thing in enumerate(things):
+        found.append(Question(f"is there a {thing.name}?", "yes", "exist", (number,)))
+        absent = _absent(things, random)
+        found.append(Question(f"is there a {absent}?", "no", "exist"))
+        if sum(other.shape == thing.shape for other in things) == 1:
+            found.append(Question(f"what colour is the {thing.shape}?", thing.colour, "colour", (number,)))
+        if sum(other.colour == thing.colour for other in things) == 1:
+            found.append(Question(f"what shape is {thing.colour}?", thing.shape, "shape", (number,)))
+        for relation in RELATIONS:
+            near = [n for n, other in enumerate(things) if n != number and relation in relations(other, thing)]
+            if len(near) == 1:
+                other = things[near[0]]
+                text = f"{relation} the {thing.name}?"
+                found.append(Question(f"what colour is {text}", other.colour, "relation", (number, near[0])))
+                found.append(Question(f"what shape is {text}", other.shape, "relation", (number, near[0])))
+    return found
+
+
+def _absent(things: Sequence[Thing], random: np.random.Generator) -> str:
+    """Something that is not there, but as often as not has the colour or the shape of something that is."""
+    there = {thing.name for thing in things}
+    thing = things[int(random.integers(len(things)))]
+    same = int(random.integers(3))
+    colours = [thing.colour] if same == 0 else list(COLOURS)
+    shapes = [thing.shape] if same == 1 else list(SHAPES)
+    options = [f"{colour} {shape}" for colour, shape in product(colours, shapes)]
+    options = [option for option in options if option not in there]
+    return options[int(random.integers(len(options)))]
+
+
+def vocabulary() -> list[str]:
+    """Every word of a caption."""
+    words = {word for relation in RELATIONS for word in relation.split()}
+    return ["a", "and", *sorted(words), *COLOURS, *SHAPES]

@@ -1,0 +1,124 @@
+"""Files that may come from a stranger: what one claims is compared with what it is before memory is taken for it.
+
+A file on disk is as large as it looks. What is inside a compressed file, or declared in a header, is not known until it
+is read, so it is bounded here. Every error is a ValueError that names the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GROWTH, ALWAYS = 50, 256 << 20
+"""A compressed file may hold so many times its own size (text holds 3 to 10 times its own, pictures of digits 20
+times), and always so many bytes."""
+
+_KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+_NPY = re.compile(
+    rb"\{'descr': '(?P<dtype>[<>|=]?[biuf][1248])', 'fortran_order': (?P<fortran>True|False), "
+    rb"'shape': \((?P<shape>[\dL, ]{0,99})\),? *\} *\n?"
+)
+
+
+def regular(path: Path) -> Path:
+    """``path``, if a file is there or a link to one: a pipe or a device might never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(
+            f"{path}: not a file" + (" but a folder" if path.is_dir() else ", or a link to something else")
+        )
+    return path
+
+
+def most(path: Path) -> int:
+    """How many bytes the compressed file ``path`` may hold."""
+    return max(ALWAYS, GROWTH * path.stat().st_size)
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a file, unpacked if its name ends in ``.gz``."""
+    if path.suffix != ".gz":
+        return regular(path).read_bytes()
+    limit, parts, size = most(regular(path)), [], 0
+    try:
+        with gzip.open(path) as file:
+            while part := file.read(1 << 20):
+                size += len(part)
+                if size > limit:
+                    raise ValueError(f"{path}: {_too_much(limit)}")
+                parts.append(part)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: not a whole gzip file ({error}); download it again") from None
+    return b"".join(parts)
+
+
+def unzip(path: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]:
+    """The files in an archive whose names are wanted, by name."""
+    limit, found = most(regular(path)), {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            chosen = [info for info in archive.infolist() if wanted(info.filename)]
+            if sum(info.file_size for info in chosen) > limit:
+                raise ValueError(_too_much(limit))
+            for info in chosen:
+                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError("compressed by another method than deflate")  # zipfile bounds no other
+                with archive.open(info) as file:
+                    found[info.filename] = file.read(info.file_size)
+                if len(found[info.filename]) != info.file_size:
+                    raise ValueError("a file in it is shorter than it says")
+    except Exception as error:  # zipfile raises ten kinds of error where an archive is damaged
+        raise ValueError(f"{path}: not a whole archive, or not a usual one: {str(error)[:200]}") from None
+    return found
+
+
+def _too_much(limit: int) -> str:
+    return f"it unpacks to more than {limit >> 20:,} MB, unusually much; if it is what you want, unpack it yourself"
+
+
+def parse_json(data: bytes | str, where: Path | str) -> Any:
+    """The value of a JSON text."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError(f"{where}: not JSON: brackets are nested too deeply") from None
+    except ValueError as error:  # also a number of thousands of digits, and what is not UTF-8
+        raise ValueError(f"{where}: not JSON: {error}") from None
+
+
+def numbers(data: bytes | bytearray, dtype: str, shape: Iterable[int], fortran: bool = False) -> np.ndarray:
+    """The array of ``shape`` in ``data``, in this machine's byte order; ``dtype`` is a type of numbers, ``<f4``."""
+    order, kind, sizes = dtype[:-2], dtype[-2:], tuple(shape)
+    if kind not in _KINDS or order not in ("", "<", ">", "|", "="):
+        raise ValueError(f"an array of type {dtype[:20]!r}, which is no type of numbers")
+    if len(sizes) > 4 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
+        raise ValueError("an array of a shape that cannot be")
+    if math.prod(sizes) * int(kind[1]) != len(data):
+        raise ValueError(
+            f"an array of {' × '.join(map(str, sizes))} numbers of {kind[1]} bytes is said to be {len(data)} bytes"
+        )
+    found = np.frombuffer(data, order + kind.replace("b", "u"))  # a byte that is neither 0 nor 1 is no bool
+    return found.reshape(sizes, order="F" if fortran else "C").astype(found.dtype.newbyteorder("="))
+
+
+def npy(data: bytes, where: Path | str) -> np.ndarray:
+    """The array of an ``.npy`` file, of numbers."""
+    start = 10 if data[6:7] == b"\1" else 12
+    end = start + int.from_bytes(data[8:start], "little")
+    header = _NPY.fullmatch(data[start:end])
+    if data[:6] != b"\x93NUMPY" or header is None:
+        raise ValueError(f"{where}: not the header of an array of numbers as numpy writes it")
+    shape = (int(size) for size in re.findall(rb"\d+", header["shape"]))
+    try:
+        return numbers(data[end:], header["dtype"].decode(), shape, header["fortran"] == b"True")
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
