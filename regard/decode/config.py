@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard._lazy import nearest
 from regard.decode.search import beam, greedy, sample
-from regard.decode.states import Model
+from regard.decode.states import Writer
 from regard.decode.tree import Hypothesis
 
 METHODS = ("beam", "greedy", "sample")
@@ -26,10 +26,10 @@ class DecodeConfig:
     """Hypotheses of a beam."""
     length_penalty: float = 0.6
     """α of ((5 + length) / 6)^α; 0 is none."""
-    extra: int = 50
-    """A prediction may be this many tokens longer than …"""
     ratio: float = 1.0
-    """… this many times its source."""
+    """The longest answer is the system's own limit times this …"""
+    extra: int = 0
+    """… and this many tokens more."""
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
@@ -42,7 +42,7 @@ class DecodeConfig:
 
 
 def decode(
-    model: Model,
+    model: Writer,
     batch: Mapping[str, Tensor],
     config: DecodeConfig,
     *,
@@ -50,8 +50,9 @@ def decode(
     alignments: bool = True,
     generator: torch.Generator | None = None,
 ) -> list[list[Hypothesis]]:
-    """Predictions for a batch with ``source_lengths``: for each item at most ``nbest`` hypotheses, best first."""
-    longest = (batch["source_lengths"] * config.ratio).long() + config.extra
+    """Predictions for a batch, by a model that has a ``limit``: for each item at most ``nbest`` hypotheses, best
+    first."""
+    longest = ((model.limit(batch) * config.ratio).long() + config.extra).clamp(min=1)  # type: ignore[attr-defined]
     options: dict[str, Any] = {"max_length": longest, "alignments": alignments}
     if config.method == "greedy":
         return greedy(model, batch, **options)

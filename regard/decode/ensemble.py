@@ -50,6 +50,14 @@ class Ensemble(nn.Module):
         weighted = [log_prob + math.log(weight) for log_prob, weight in zip(log_probs, self.weights)]
         return torch.stack(weighted).logsumexp(dim=0), states
 
+    def limit(self, batch: Any) -> Tensor:
+        """(B,), the longest answer that any member allows."""
+        return torch.stack([model.limit(batch) for model in self.models]).amax(0)
+
+    def first(self, batch: Any) -> Tensor | None:
+        """(B,), what the members are fed first; None is bos."""
+        return self.models[0].first(batch) if hasattr(self.models[0], "first") else None
+
     def alignment(self, state: tuple[Any, ...]) -> Tensor | None:
         """(B, S), the mean over the members that have one."""
         told = [getattr(model, "alignment", lambda held: None)(held) for model, held in zip(self.models, state)]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from regard.decode.states import Model, Rows
+from regard.decode.states import Rows, Writer
 from regard.decode.tree import Choice, Hypothesis, Tree
 from regard.kernels import vocabulary
 
@@ -21,7 +21,7 @@ _NEVER = float("-inf")
 
 
 def greedy(
-    model: Model, batch: Any, *, max_length: int | Tensor, bos: int = 1, eos: int = 2, alignments: bool = True
+    model: Writer, batch: Any, *, max_length: int | Tensor, bos: int = 1, eos: int = 2, alignments: bool = True
 ) -> list[list[Hypothesis]]:
     """The likeliest next token, again and again: for each sentence a list of one hypothesis.
 
@@ -34,7 +34,7 @@ def greedy(
 
 @torch.no_grad()
 def beam(
-    model: Model,
+    model: Writer,
     batch: Any,
     *,
     size: int = 5,
@@ -53,14 +53,14 @@ def beam(
     hypotheses could still come among the ``nbest``, however long it grew: stopping early never changes the result.
 
     Args:
-        model: see :class:`Model`; in evaluation mode.
+        model: see :class:`Writer`; in evaluation mode.
         batch: what ``model.start`` takes.
         size: hypotheses per sentence.
         length_penalty: α; 0 ranks by the log-probability, which favours short ones.
         nbest: hypotheses returned per sentence, at most ``size``.
         max_length: the most tokens that are predicted, the end among them; one number or one per sentence, (B,). A
             hypothesis that has not ended by then is returned only if none of its sentence has.
-        bos: the token fed first.
+        bos: the token fed first, unless the model has a ``first``.
         eos: the token that ends a hypothesis.
         alignments: keep where the model looked. Without, the model is not asked.
     """
@@ -74,7 +74,7 @@ def beam(
 
 @torch.no_grad()
 def sample(
-    model: Model,
+    model: Writer,
     batch: Any,
     *,
     temperature: float = 1.0,
@@ -92,7 +92,7 @@ def sample(
     ``log_prob`` and ``score`` are those of the model itself, whatever the temperature and the cuts.
 
     Args:
-        model: see :class:`Model`; in evaluation mode.
+        model: see :class:`Writer`; in evaluation mode.
         batch: what ``model.start`` takes.
         temperature: logits are divided by it; less than 1 is more careful.
         top_k: draw only among the k likeliest tokens.
@@ -100,7 +100,7 @@ def sample(
             arXiv:1904.09751), counted after temperature and ``top_k``. Faster with ``top_k``.
         samples: hypotheses per sentence.
         max_length: as for :func:`beam`, but what is cut off is always returned.
-        bos: the token fed first.
+        bos: the token fed first, unless the model has a ``first``.
         eos: the token that ends a hypothesis.
         alignments: keep where the model looked.
         generator: of the model's device; torch's own if None.
@@ -119,9 +119,10 @@ class _Search:
     """The loop, and what every choice needs to know: which hypothesis stands in which row."""
 
     def __init__(
-        self, model: Model, batch: Any, width: int, max_length: int | Tensor, bos: int, eos: int, alignments: bool
+        self, model: Writer, batch: Any, width: int, max_length: int | Tensor, bos: int, eos: int, alignments: bool
     ):
         self.rows = Rows(model, batch)
+        self.token = model.first(batch) if hasattr(model, "first") else None  # (B,), fed first
         self.count, self.device, self.width = self.rows.count, self.rows.device, width
         self.limit = _limits(max_length, self.count, self.device)  # (B, 1)
         self.bos, self.eos, self.alignments = bos, eos, alignments
@@ -132,7 +133,7 @@ class _Search:
 
     def run(self, strategy: _Best | _Drawn) -> list[list[Hypothesis]]:
         """Step until nothing grows any more."""
-        token = torch.full((self.count,), self.bos, device=self.device)
+        token = torch.full((self.count,), self.bos, device=self.device) if self.token is None else self.token
         for length in range(1, int(self.limit.max()) + 1):
             logits = self.rows.step(token)
             alignment = self.rows.alignment() if self.alignments else None

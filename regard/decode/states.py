@@ -13,13 +13,17 @@ from regard.memory import Memory
 _PLAIN = (bool, int, float, str, type(None))
 
 
-class Model(Protocol):
-    """What a search needs to know of a model.
+class Writer(Protocol):
+    """A system that writes a sequence, whatever it reads.
 
     A state is a pytree whose leaves are tensors with the batch first, :class:`regard.Memory`, or plain numbers and
-    None, which hold for every row. ``step`` returns a new state and does not write into the old one. A model may
+    None, which hold for every row. ``step`` returns a new state and does not write into the old one. A writer may
     also have
-    ``alignment(state) -> (B, S) | None``, the weights of the last step over its source.
+
+    * ``alignment(state) -> (B, S) | None``, the weights of the last step over what it read, its source axis;
+    * ``limit(batch) -> (B,)``, the tokens of the longest answer;
+    * ``first(batch) -> (B,)``, the tokens that are fed first, where that is not ``bos``. A language model reads a
+      prompt but for its last token in ``start``, and gives that one here.
     """
 
     def start(self, batch: Any) -> Any: ...
@@ -46,13 +50,13 @@ def _select(leaf: Any, index: Tensor) -> Any:
 
 
 class Rows:
-    """A model with the state of the rows that are being decoded.
+    """A writer with the state of the rows that are being decoded.
 
     What ``step`` hands back as it got it, such as the keys of the source, is the same for all hypotheses of a sentence
     and need not be moved when they change places among themselves. For a beam this is most of the bytes.
     """
 
-    def __init__(self, model: Model, batch: Any):
+    def __init__(self, model: Writer, batch: Any):
         if getattr(model, "training", False):
             raise ValueError("the model is in training mode, where dropout changes every step: call model.eval() first")
         self.model = model

@@ -11,6 +11,8 @@ from regard.systems.ram import RAM as RAM
 from regard.systems.ram_agent import RAMAgent as RAMAgent
 from regard.systems.rnnsearch import RNNsearch as RNNsearch
 from regard.systems.seq2seq import Seq2seq as Seq2seq
+from regard.systems.show_and_tell import ShowAndTell as ShowAndTell
+from regard.systems.show_attend_tell import ShowAttendTell as ShowAttendTell
 from regard.systems.stack_rnn import StackRNN as StackRNN
 from regard.systems.stn import STN as STN
 from regard.systems.transformer import Transformer as Transformer

@@ -43,16 +43,18 @@ from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, nll_loss, pad
+from torch.nn.functional import cross_entropy, nll_loss
 
 import regard
 from regard import masks
 from regard._lazy import nearest
+from regard.layers import text
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import Bidirectional, at
+from regard.layers.spans import best_span
+from regard.layers.use import Use
 from regard.parts import Score
 from regard.scores import Additive, General
-from regard.systems.parts import text
-from regard.systems.parts.dropout import Dropout
-from regard.systems.parts.look import Look
 
 Batch = Mapping[str, Tensor]
 READERS = ("attentive", "impatient")
@@ -105,31 +107,6 @@ class Config:
             raise ValueError(f"longest = {self.longest}: a span has at least one word")
 
 
-class Encoder(nn.Module):
-    """Words (B, N, width) → y = [→y; ←y] (B, N, 2 hidden), and the last state of each direction (B, 2 hidden)."""
-
-    def __init__(self, width: int, hidden: int):
-        super().__init__()
-        self.forwards = nn.LSTM(width, hidden, batch_first=True)
-        self.backwards = nn.LSTM(width, hidden, batch_first=True)
-        for name, parameter in self.named_parameters():
-            if "weight_hh" in name:
-                for gate in parameter.data.chunk(4):
-                    nn.init.orthogonal_(gate)
-            elif "weight_ih" in name:
-                nn.init.xavier_uniform_(parameter)
-            else:
-                nn.init.zeros_(parameter)
-                if "bias_ih" in name:
-                    parameter.data[hidden : 2 * hidden].fill_(1.0)  # at first it remembers
-
-    def forward(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        ahead, _ = self.forwards(words)
-        behind, _ = self.backwards(text.flip(words, lengths))
-        behind = text.flip(behind, lengths)
-        return torch.cat([ahead, behind], -1), torch.cat([_at(ahead, lengths - 1), behind[:, 0]], -1)
-
-
 class Read(NamedTuple):
     """What reading gave.
 
@@ -149,8 +126,8 @@ class Read(NamedTuple):
 class AttentiveReader(nn.Module):
     """Reads a document and a question; see the module's docstring."""
 
-    looks: ClassVar[dict[str, Look]] = {
-        "attention*": Look("u; r(i − 1) and y_q(i); g", "words y_d(t)", "words y_d(t)", "additive, general"),
+    uses: ClassVar[dict[str, Use]] = {
+        "attention*": Use("u; r(i − 1) and y_q(i); g", "words y_d(t)", "words y_d(t)", "additive, general"),
     }
 
     def __init__(self, config: Config):
@@ -158,8 +135,8 @@ class AttentiveReader(nn.Module):
         self.config = config
         width, impatient = 2 * config.hidden, config.reader == "impatient"
         self.words = nn.Embedding(config.vocab, config.embedding, padding_idx=text.PAD)
-        self.document = Encoder(config.embedding + config.features, config.hidden)
-        self.question = Encoder(config.embedding, config.hidden)
+        self.document = Bidirectional(config.embedding + config.features, config.hidden)
+        self.question = Bidirectional(config.embedding, config.hidden)
         self.attention = regard.Attention(_score(config, 2 * width if impatient else width))
         self.again = nn.Linear(width, width, bias=False) if impatient else None
         pointer = bool(config.entities) and config.answer == "pointer"
@@ -170,7 +147,7 @@ class AttentiveReader(nn.Module):
         elif not pointer:
             self.output = nn.Linear(config.joint, config.entities, bias=False)
         self.dropout = Dropout(config.dropout)
-        text.scatter(self.words, config.spread)
+        text.initialize(self.words, config.spread)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """The loss, ``nll``, of a batch. ``accuracy`` is the share of answers that are wholly right; ``mass``, how much
@@ -237,7 +214,7 @@ class AttentiveReader(nn.Module):
 
     def _at_end(self, rows: Tensor, batch: Batch) -> Tensor:
         """Of rows (B, L, S), one for each look, those of the last word of the question."""
-        return rows[:, 0] if self.again is None else _at(rows, batch["question_lengths"] - 1)
+        return rows[:, 0] if self.again is None else at(rows, batch["question_lengths"] - 1)
 
     def _entities(self, read: Read, batch: Batch) -> Tensor:
         """log p (B, entities); only what the document mentions can be the answer."""
@@ -267,19 +244,3 @@ def _score(config: Config, query: int) -> Score:
     """How queries of this width are compared with the words of the document."""
     key = 2 * config.hidden
     return Additive(query, key, config.attention) if config.score == "additive" else General(query, key)
-
-
-def best_span(starts: Tensor, ends: Tensor, longest: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The first and last word (B,) of at most ``longest`` words with the greatest starts[first] + ends[last], and that
-    sum. Shapes: starts and ends (B, S)."""
-    size = starts.shape[1]
-    reach = min(longest, size)
-    padded = pad(ends, (0, reach - 1), value=-torch.inf).unfold(1, reach, 1)  # (B, S, reach)
-    best, width = padded.max(-1)
-    total, first = (starts + best).max(-1)
-    return first, first + width.gather(1, first[:, None])[:, 0], total
-
-
-def _at(rows: Tensor, places: Tensor) -> Tensor:
-    """Row ``places[b]`` of each (B, N, width) → (B, width)."""
-    return rows[torch.arange(len(rows), device=rows.device), places]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.systems.parts.look import Look
+from regard.layers.use import Use
 
 Batch = dict[str, Tensor]
 
@@ -58,7 +58,7 @@ class CNN(nn.Module):
     A batch has ``image`` (B, C, height, width) and ``label`` (B,).
     """
 
-    looks: ClassVar[dict[str, Look]] = {}
+    uses: ClassVar[dict[str, Use]] = {}
 
     def __init__(self, config: Config):
         super().__init__()

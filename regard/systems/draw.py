@@ -34,7 +34,7 @@ from torch.nn import functional
 
 from regard._lazy import nearest
 from regard.glimpses import FilterBank
-from regard.systems.parts.look import Look
+from regard.layers.use import Use
 
 Batch = dict[str, Tensor]
 GOALS = ("generate", "classify")
@@ -140,8 +140,8 @@ class DRAW(nn.Module):
     ``noise`` (B, T, latent), what makes z of μ and σ; otherwise that is drawn.
     """
 
-    looks: ClassVar[dict[str, Look]] = {
-        "reader": Look("grid of filters, placed by h", "places of the pixels", "pixels", "filter_bank", "sum to 1"),
+    uses: ClassVar[dict[str, Use]] = {
+        "reader": Use("grid of filters, placed by h", "places of the pixels", "pixels", "filter_bank", "sum to 1"),
     }
     view: ClassVar[str] = "canvas"
 

@@ -33,8 +33,8 @@ from torch.nn import functional
 from regard import kernels
 from regard._lazy import nearest
 from regard.edges import EdgeAttention, Edges
+from regard.layers.use import Use
 from regard.scores import LeakyAdditive, LeakyConcat
-from regard.systems.parts.look import Look
 
 Batch = dict[str, Any]
 ATTENTION = ("gat", "gatv2", "constant", "none")
@@ -124,8 +124,8 @@ class GAT(nn.Module):
     is missing. A batch is one graph, and cannot be cut into rows for several processes.
     """
 
-    looks: ClassVar[dict[str, Look]] = {
-        "layers.*.attention": Look(
+    uses: ClassVar[dict[str, Use]] = {
+        "layers.*.attention": Use(
             "node W hᵢ", "neighbours W hⱼ", "neighbours W hⱼ", "leaky_concat (v2: leaky_additive)"
         ),
     }

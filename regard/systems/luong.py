@@ -23,16 +23,16 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import regard
 from regard import masks
+from regard.layers import text
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import flip, packed
+from regard.layers.use import Use
 from regard.normalizers import Hard
 from regard.parts import Normalizer, Score, Window
 from regard.scores import Additive, Cosine, Dot, General, Location
-from regard.systems.parts import text
-from regard.systems.parts.dropout import Dropout
-from regard.systems.parts.look import Look
 from regard.windows import LocalMonotonic, LocalPredictive
 
 SCORES = ("dot", "general", "additive", "cosine", "location")
@@ -73,8 +73,8 @@ class Config:
 class Luong(nn.Module):
     """Encoder, decoder, look; see the module's docstring."""
 
-    looks: ClassVar[dict[str, Look]] = {
-        "attention": Look(
+    uses: ClassVar[dict[str, Use]] = {
+        "attention": Use(
             "decoder state hₜ", "encoder states h̄ₛ", "encoder states h̄ₛ", "dot, general, additive, cosine, location"
         ),
     }
@@ -98,7 +98,7 @@ class Luong(nn.Module):
             if parameter.ndim:  # the gain of a cosine, a scalar, starts where sharp looks are possible
                 nn.init.uniform_(parameter, -0.1, 0.1)
         for words in (self.source, self.target):
-            text.scatter(words, config.spread)
+            text.initialize(words, config.spread)
 
     @property
     def feeds(self) -> bool:
@@ -149,16 +149,17 @@ class Luong(nn.Module):
         """(B, S): where the last step looked."""
         return state["alignment"]
 
+    def limit(self, batch: text.Batch) -> Tensor:
+        """(B,): the longest answer, in tokens."""
+        return text.limit(batch)
+
     def _encode(self, batch: text.Batch) -> tuple[regard.Memory | None, tuple[Tensor, ...]]:
         lengths = batch["source_lengths"]
         words = self.dropout(self.source(batch["source"]))
-        words = text.flip(words, lengths) if self.config.reverse else words
-        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        outputs, last = self.encoder(packed)
-        states, _ = pad_packed_sequence(outputs, batch_first=True, total_length=words.shape[1])
+        states, last = packed(self.encoder, flip(words, lengths) if self.config.reverse else words, lengths)
         if not self.config.attention:
             return None, last
-        states = text.flip(states, lengths) if self.config.reverse else states
+        states = flip(states, lengths) if self.config.reverse else states
         return self.attention.remember(states, mask=masks.lengths(lengths)), last
 
     def _first_look(self, memory: regard.Memory | None) -> Any:

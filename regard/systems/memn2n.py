@@ -46,14 +46,15 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy, pad
 
 import regard
 from regard._lazy import nearest
+from regard.layers.restarts import Contest, apart
+from regard.layers.sentences import ages, count_words, position_weights
+from regard.layers.use import Use
 from regard.normalizers import Softmax
 from regard.parts import Normalizer
-from regard.systems.parts.look import Look
 
 TYINGS = ("adjacent", "layerwise")
 ENCODINGS = ("position", "bag")
@@ -129,26 +130,7 @@ class LinearStart(Normalizer):
         return torch.where(self.linear[..., None], raw, self.settled(scores, mask))
 
 
-class _Alone(torch.autograd.Function):
-    """Identity. Going back, each model's gradient over all tensors (N, G, R, rows, D) is cut to ``limit`` if that is
-    not 0, and then multiplied by its rate (G, R)."""
-
-    @staticmethod
-    def forward(ctx: Any, rate: Tensor, limit: float, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.rate, ctx.limit = rate, limit
-        return tuple(tensor.view_as(tensor) for tensor in tensors)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        factor = ctx.rate
-        if ctx.limit:
-            norm = sum((g.square().sum((0, -2, -1)) for g in gradients), torch.zeros_like(ctx.rate)).sqrt()
-            factor = factor * ctx.limit / norm.clamp(min=ctx.limit)
-        return None, None, *(g * factor[..., None, None] for g in gradients)
-
-
-class Group(nn.Module):
+class Group(Contest):
     """Tasks of like size with all their restarts, as one batch of G × R models.
 
     Attributes:
@@ -156,20 +138,13 @@ class Group(nn.Module):
         tables: (N, G, R, V − 1, D), the embeddings in the order of use: A¹, C¹ … Cᴷ, or A, C, B, W if layer-wise.
         times: (N, G, R, L, D), the vectors T of the same, from the newest sentence on; only of those that need them.
         mix: (1, G, R, D, D), the H of layer-wise tying.
-        trained: (3, G, R): questions, wrong answers and loss in training since the last validation.
-        judged: (2, G, R): questions and loss of the validation that is under way.
-        best, stale: (G, R): the lowest validation loss, and the validations since.
     """
 
-    trained: Tensor
-    judged: Tensor
-    best: Tensor
-    stale: Tensor
     foreign: Tensor
     slots: Tensor
 
     def __init__(self, config: Config, tasks: Sequence[int]):
-        super().__init__()
+        super().__init__((len(tasks), config.restarts))
         self.config, self.tasks = config, tuple(tasks)
         self.words, self.memory = (max(sizes[task] for task in tasks) for sizes in (config.words, config.memory))
         layerwise = config.tying == "layerwise"
@@ -182,10 +157,6 @@ class Group(nn.Module):
         self.mix = nn.Parameter(torch.empty(1, *models, config.dim, config.dim)) if layerwise else None
         linear = torch.full(models, config.linear_start)
         self.attention = regard.Attention("dot", LinearStart(linear))
-        self.register_buffer("trained", torch.zeros(3, *models))
-        self.register_buffer("judged", torch.zeros(2, *models))
-        self.register_buffer("best", torch.full(models, math.inf))
-        self.register_buffer("stale", torch.zeros(models))
         known = torch.tensor([config.words[task] for task in tasks])
         slots = torch.tensor([[config.memory[task]] for task in tasks])
         self.register_buffer("slots", slots, persistent=False)  # (G, 1)
@@ -210,7 +181,9 @@ class Group(nn.Module):
         weights, mix = self._weights()
         exists = (story > 0).any(-1)  # (B, G, S)
         memory = self._remember(story, exists)
-        asked = self._features(question).transpose(0, 1)[:, None]  # (G, 1, B, 2V)
+        counts = self.tables.new_zeros(*question.shape[:-1], 2 * self.words)
+        position = self.config.encoding == "position"
+        asked = count_words(question, self.words, position=position, out=counts).transpose(0, 1)[:, None]  # (G,1,B,2V)
         u = asked @ weights[self.asking][:, :, : 2 * self.words]  # (G, R, B, D)
         looked = []
         for key, value in zip(self.keys, self.values):
@@ -226,85 +199,35 @@ class Group(nn.Module):
         """φ (B, G, S, F) with one more key for all empty slots, and one more column for what its score is raised by."""
         rows, columns = exists.shape[-1] + 1, 2 * self.words + self.memory + 1
         key = self.tables.new_zeros(*exists.shape[:-1], rows, columns)
-        self._features(story, self._ages(exists), out=key[..., :-1, :-1])
+        noise, position = self.config.noise if self.training else 0.0, self.config.encoding == "position"
+        times = ages(exists, noise, self.slots - 1)
+        count_words(story, self.words, times, position=position, out=key[..., :-1, :-1])
         key[..., -1, -1] = math.log(max(self.config.empty, 1))
         return self.attention.remember(key, mask=pad(exists, (0, 1), value=self.config.empty > 0)[:, :, None])
 
     def _weights(self) -> tuple[tuple[Tensor, ...], Tensor | None]:
         """For each table the W (G, R, F, D) of the module's docstring, and H."""
-        config, tensors = self.config, [p for p in (self.tables, self.times, self.mix) if p is not None]
+        config = self.config
+        tensors: list[Tensor] = [p for p in (self.tables, self.times, self.mix) if p is not None]
         if self.training and (config.clip or config.linear_start):
             rate = torch.where(self.linear, config.linear_rate, 1.0).to(self.tables.dtype)
-            tensors = list(_Alone.apply(rate, config.clip, *tensors))
-        tables, times = tensors[:2]
-        null = tables.new_zeros(*tables.shape[:-2], 1, config.dim)
-        by_place = torch.arange(1, config.dim + 1, device=tables.device, dtype=tables.dtype) / -config.dim
-        words = torch.cat([null, tables, null, tables * by_place], -2).unbind(0)
+            tensors = apart(rate, config.clip, *tensors)
+        words, times = position_weights(tensors[0]).unbind(0), tensors[1]
         both = [torch.cat([word, time], -2) for word, time in zip(words, times.unbind(0))]
         return (*both, *words[len(both) :]), tensors[2][0] if self.mix is not None else None
 
-    def _features(self, ids: Tensor, ages: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-        """φ (…, 2V), or (…, 2V + L) with times, of sentences (…, J). Padding counts as word 0, whose weights are 0."""
-        count = (ids > 0).sum(-1, keepdim=True).clamp(min=1)
-        place = torch.arange(1, ids.shape[-1] + 1, device=ids.device, dtype=self.tables.dtype) / count
-        if self.config.encoding == "position":
-            index, value = [ids, ids + self.words], [2.0 - 2.0 * place, 2.0 - 4.0 * place]
-        else:
-            index, value = [ids], [torch.ones_like(place)]
-        if ages is not None:
-            index, value = [*index, ages[..., None] + 2 * self.words], [*value, torch.ones_like(place[..., :1])]
-        if out is None:
-            out = self.tables.new_zeros(*ids.shape[:-1], 2 * self.words)
-        return out.scatter_add_(-1, torch.cat(index, -1), torch.cat(value, -1))
-
-    def _ages(self, exists: Tensor) -> Tensor:
-        """(B, G, S): how far back each sentence is; in training as if empty ones had been said in between."""
-        ages = torch.arange(exists.shape[-1], device=exists.device).expand(exists.shape)
-        most = math.ceil(self.config.noise * exists.shape[-1])
-        if not self.training or not most:
-            return ages
-        lengths = exists.sum(-1, keepdim=True)
-        limit = (lengths * self.config.noise).ceil() + 1
-        blanks = torch.rand(lengths.shape, device=exists.device) * limit
-        places = torch.rand(*exists.shape[:-1], most, device=exists.device) * (lengths + 1)
-        places = places.floor().masked_fill(torch.arange(1, most + 1, device=exists.device) > blanks, math.inf)
-        before = (places[..., None, :] <= ages[..., None]).sum(-1)
-        return torch.minimum(ages + before, self.slots - 1)
-
-    @torch.no_grad()
-    def count(self, nll: Tensor, wrong: Tensor, present: Tensor, validation: bool) -> None:
-        """Add the outcome (G, R, B) of a batch to what restarts and linear start are judged by."""
-        asked = present.sum(-1).expand_as(self.best)
-        if self.training:
-            self.trained += torch.stack([asked, wrong.sum(-1), nll.sum(-1)])
-        elif validation:
-            self.judged += torch.stack([asked, nll.sum(-1)])
-
     @torch.no_grad()
     def turn(self) -> None:
-        """After a validation: models whose loss has not fallen for long get their softmax; counting starts anew."""
-        asked, loss = self.judged
-        mean = loss / asked  # NaN, which is no better, where nothing was asked
-        self.stale.copy_(torch.where(mean < self.best, 0.0, self.stale + 1))
-        self.best.copy_(torch.fmin(self.best, mean))
+        """After a validation: models whose loss has not fallen for long get their softmax."""
+        super().turn()
         self.linear.logical_and_(self.stale < self.config.linear_patience)
-        self.judged.zero_()
-        self.trained.zero_()
-
-    def chosen(self) -> Tensor:
-        """(G,): the restart with the fewest errors in training, of equal ones that with the lowest loss."""
-        _, wrong, loss = self.trained.double()
-        sound = loss.isfinite()
-        loss = loss.masked_fill(~sound, 0.0)
-        score = wrong + loss / (1.0 + loss.amax(-1, keepdim=True))
-        return score.masked_fill(~sound, math.inf).argmin(-1)  # one that diverged is never the best
 
 
 class MemN2N(nn.Module):
     """Tasks × restarts of end-to-end memory networks; see the module's docstring."""
 
-    looks: ClassVar[dict[str, Look]] = {
-        "groups.*.attention": Look("state u", "sentences m", "sentences c", "dot", "softmax, none at linear start"),
+    uses: ClassVar[dict[str, Use]] = {
+        "groups.*.attention": Use("state u", "sentences m", "sentences c", "dot", "softmax, none at linear start"),
     }
 
     def __init__(self, config: Config):
@@ -326,7 +249,8 @@ class MemN2N(nn.Module):
             nll = cross_entropy(logits.flatten(0, 2), target.flatten(), ignore_index=-1, reduction="none")
             nll = nll.view(target.shape)
             wrong = (logits[..., 1:].argmax(-1) + 1 != target) & (target >= 0)
-            group.count(nll, wrong, target[:, :1] >= 0, validation)
+            if self.training or validation:
+                group.count(nll, wrong, target[:, :1] >= 0, training=self.training)
             nlls.append(nll.sum())
             wrongs.append(wrong.sum())
         units = count.clamp(min=1)
@@ -350,6 +274,11 @@ class MemN2N(nn.Module):
             chosen, each = group.chosen(), torch.arange(len(group.tasks), device=first.device)
             best = logits[each, chosen].transpose(0, 1)  # (B, G, V)
             found = torch.stack(looked, 2)[:, each, :, chosen]  # (G, B, hops, S)
+            linear = group.linear[each, chosen]
+            if bool(linear.any()):  # scores, that is; told is what they would be with softmax
+                held = (batch["story"][:, list(group.tasks), : found.shape[-1]] > 0).any(-1)  # (B, G, S)
+                settled = Softmax()(found, held.transpose(0, 1)[:, :, None])
+                found = torch.where(linear[:, None, None, None], settled, found)
             index = torch.tensor(group.tasks, device=first.device)
             answers[:, index] = best[..., 1:].argmax(-1) + 1
             probability[:, index] = best.log_softmax(-1)[..., 1:].amax(-1).exp()

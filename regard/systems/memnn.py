@@ -35,8 +35,8 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot, pad
 
 import regard
+from regard.layers.use import Use
 from regard.parts import Normalizer
-from regard.systems.parts.look import Look
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class _Found(NamedTuple):
 class MemNN(nn.Module):
     """Hops that each fetch one fact; see the module's docstring."""
 
-    looks: ClassVar[dict[str, Look]] = {
-        "attention": Look("question and facts U Φx", "sentences U Φy", "sentences m", "dot", "tournament"),
+    uses: ClassVar[dict[str, Use]] = {
+        "attention": Use("question and facts U Φx", "sentences U Φy", "sentences m", "dot", "tournament"),
     }
     foreign: Tensor
 

@@ -37,10 +37,10 @@ from torch.nn import functional
 import regard
 from regard._lazy import nearest
 from regard.kernels import turing
+from regard.layers.use import Use
 from regard.normalizers import Softmax
 from regard.refiners import ShiftSharpen
 from regard.scores import Cosine
-from regard.systems.parts.look import Look
 
 Batch = dict[str, Tensor]
 CONTROLLERS = ("feedforward", "lstm")
@@ -119,8 +119,8 @@ class NTM(nn.Module):
     output is asked for.
     """
 
-    looks: ClassVar[dict[str, Look]] = {
-        "heads": Look("keys kₜ of the heads", "memory rows", "memory rows", "cosine", "softmax, shift_sharpen"),
+    uses: ClassVar[dict[str, Use]] = {
+        "heads": Use("keys kₜ of the heads", "memory rows", "memory rows", "cosine", "softmax, shift_sharpen"),
     }
 
     def __init__(self, config: Config):

@@ -36,8 +36,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard._lazy import nearest
-from regard.systems.parts.look import Look
-from regard.systems.parts.sight import CORES, Core, GlimpseNetwork, discounted, log_normal
+from regard.layers.glimpse import CORES, Core, GlimpseNetwork
+from regard.layers.reinforce import discounted, log_normal, policy_terms
+from regard.layers.use import Use
 
 Batch = dict[str, Tensor]
 POLICIES = ("learned", "random")
@@ -133,8 +134,8 @@ class RAM(nn.Module):
     A batch has ``image`` (B, C, height, width) and ``label`` (B,).
     """
 
-    looks: ClassVar[dict[str, Look]] = {
-        "glimpse.retina": Look("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
+    uses: ClassVar[dict[str, Use]] = {
+        "glimpse.retina": Use("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
     }
     view: ClassVar[str] = "glimpses"
     """The file of :mod:`regard.views` that draws what :meth:`seen` gives."""
@@ -184,10 +185,7 @@ class RAM(nn.Module):
         before = run.hidden[:-1].detach()
         expected = self.baseline(before)[..., 0]  # (T − 1, N)
         chosen = log_normal(run.drawn, self.location(before), self.config.std)
-        return {
-            "baseline": (expected - reward).square().mean(0),
-            "reinforce": -(chosen * (reward - expected.detach())).sum(0),
-        }
+        return policy_terms(chosen, expected, reward)
 
     def look(self, image: Tensor) -> Rollout:
         """Glimpse after glimpse over images (N, C, height, width)."""

@@ -1,7 +1,7 @@
 """RAM as a player: what it does changes what it will see.
 
 Mnih, Heess, Graves & Kavukcuoglu 2014, *Recurrent Models of Visual Attention* (arXiv:1406.6247), section 4.3: the game
-of Catch (:mod:`regard.systems.parts.catch`), of which the player sees at every step only what its retina shows.
+of Catch (:mod:`regard.layers.catch`), of which the player sees at every step only what its retina shows.
 
     gₜ = f_g(ρ(xₜ, lₜ), lₜ),  hₜ = LSTM(gₜ, hₜ₋₁)
     aₜ ~ softmax(f_a(hₜ))              move the paddle
@@ -31,9 +31,10 @@ import torch
 from torch import Tensor, nn
 
 from regard._lazy import nearest
-from regard.systems.parts import catch
-from regard.systems.parts.look import Look
-from regard.systems.parts.sight import CORES, Core, GlimpseNetwork, discounted, log_normal
+from regard.layers import catch
+from regard.layers.glimpse import CORES, Core, GlimpseNetwork
+from regard.layers.reinforce import discounted, log_normal
+from regard.layers.use import Use
 
 Batch = dict[str, Tensor]
 
@@ -116,8 +117,8 @@ class RAMAgent(nn.Module):
     top row, its speed across, and the left end of the paddle.
     """
 
-    looks: ClassVar[dict[str, Look]] = {
-        "glimpse.retina": Look("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
+    uses: ClassVar[dict[str, Use]] = {
+        "glimpse.retina": Use("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
     }
 
     def __init__(self, config: Config):

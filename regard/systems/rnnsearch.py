@@ -25,10 +25,11 @@ from torch import Tensor, nn
 
 import regard
 from regard import masks
+from regard.layers import text
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import both_ways
+from regard.layers.use import Use
 from regard.scores import Perceptron
-from regard.systems.parts import text
-from regard.systems.parts.dropout import Dropout
-from regard.systems.parts.look import Look
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Config:
 class RNNsearch(nn.Module):
     """Encoder, search, decoder; see the module's docstring."""
 
-    looks: ClassVar[dict[str, Look]] = {
-        "attention": Look("decoder state sᵢ₋₁", "annotations hⱼ", "annotations hⱼ", "additive"),
+    uses: ClassVar[dict[str, Use]] = {
+        "attention": Use("decoder state sᵢ₋₁", "annotations hⱼ", "annotations hⱼ", "additive"),
     }
 
     def __init__(self, config: Config):
@@ -83,7 +84,7 @@ class RNNsearch(nn.Module):
             else:
                 nn.init.xavier_uniform_(parameter)
         for words in (self.source, self.target):
-            text.scatter(words, self.config.spread)
+            text.initialize(words, self.config.spread)
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of pairs, the right words fed back."""
@@ -116,12 +117,14 @@ class RNNsearch(nn.Module):
         """(B, S): where the last step looked."""
         return state["alignment"]
 
+    def limit(self, batch: text.Batch) -> Tensor:
+        """(B,): the longest answer, in tokens."""
+        return text.limit(batch)
+
     def _encode(self, batch: text.Batch) -> tuple[regard.Memory, Tensor]:
         lengths = batch["source_lengths"]
         words = self.dropout(self.source(batch["source"]))
-        ahead, _ = self.forwards(words)
-        behind, _ = self.backwards(text.flip(words, lengths))
-        behind = text.flip(behind, lengths)
+        ahead, behind = both_ways(self.forwards, self.backwards, words, lengths)
         annotations = torch.cat([ahead, behind], -1)  # (B, S, 2 hidden)
         memory = self.attention.remember(self.dropout(annotations), mask=masks.lengths(lengths))
         return memory, torch.tanh(self.bridge(behind[:, 0]))

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
-from regard.systems.parts import text
-from regard.systems.parts.dropout import Dropout
-from regard.systems.parts.look import Look
+from regard.layers import text
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import flip, packed
+from regard.layers.use import Use
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 class Seq2seq(nn.Module):
     """Encoder and decoder; see the module's docstring."""
 
-    looks: ClassVar[dict[str, Look]] = {}
+    uses: ClassVar[dict[str, Use]] = {}
 
     def __init__(self, config: Config):
         super().__init__()
@@ -91,7 +91,7 @@ class Seq2seq(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.08, 0.08)
         for words in (self.source, self.target):
-            text.scatter(words, config.spread)
+            text.initialize(words, config.spread)
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of pairs, the right words fed back."""
@@ -117,13 +117,14 @@ class Seq2seq(nn.Module):
     def alignment(self, state: dict[str, Any]) -> None:
         """Nothing is looked at."""
 
+    def limit(self, batch: text.Batch) -> Tensor:
+        """(B,): the longest answer, in tokens."""
+        return text.limit(batch)
+
     def _encode(self, batch: text.Batch) -> tuple[Tensor | None, tuple[Tensor, ...]]:
         lengths = batch["source_lengths"]
         words = self.dropout(self.source(batch["source"]))
-        words = text.flip(words, lengths) if self.config.reverse else words
-        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        _, last = self.encoder(packed)
-        state = last if isinstance(last, tuple) else (last,)  # each (layers, B, hidden)
+        _, state = packed(self.encoder, flip(words, lengths) if self.config.reverse else words, lengths)
         if not self.config.feed_summary:
             return None, state
         summary = torch.tanh(self.summary(state[0][-1]))  # (B, hidden)

@@ -33,9 +33,10 @@ from torch.nn import functional
 
 import regard
 from regard._lazy import nearest
+from regard.layers.restarts import Linears
+from regard.layers.use import Use
 from regard.normalizers import Hard, Softmax
 from regard.scores import Dot
-from regard.systems.parts.look import Look
 
 Batch = dict[str, Tensor]
 ACTIONS = {"stack": ("push", "no-op", "pop"), "list": ("left", "insert", "right", "no-op")}
@@ -88,8 +89,8 @@ class StackRNN(nn.Module):
     A batch has ``symbols`` (B, T + 1) and ``known`` (B, T), 1 where symbol t + 1 is determined by those before it.
     """
 
-    looks: ClassVar[dict[str, Look]] = {
-        "actions": Look("choice A hₜ", "actions", "the stack after each action", "dot"),
+    uses: ClassVar[dict[str, Use]] = {
+        "actions": Use("choice A hₜ", "actions", "the stack after each action", "dot"),
     }
 
     def __init__(self, config: Config):
@@ -212,16 +213,3 @@ def _nll(logits: Tensor, target: Tensor) -> Tensor:
     """What each symbol costs: (R, B, T, symbols) and (B, T) → (R, B, T)."""
     labels = target.expand(len(logits), -1, -1)
     return functional.cross_entropy(logits.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)
-
-
-class Linears(nn.Module):
-    """Linear layers of several restarts: (R, N, inputs) → (R, N, outputs)."""
-
-    def __init__(self, restarts: int, inputs: int, outputs: int, bias: bool = True):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(restarts, outputs, inputs).uniform_(-1, 1) * inputs**-0.5)
-        self.bias = nn.Parameter(torch.empty(restarts, outputs).uniform_(-1, 1) * inputs**-0.5) if bias else None
-
-    def forward(self, x: Tensor, which: slice) -> Tensor:
-        out = x @ self.weight[which].mT
-        return out if self.bias is None else out + self.bias[which].unsqueeze(1)

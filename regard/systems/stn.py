@@ -33,7 +33,7 @@ from torch.nn import functional
 
 from regard._lazy import nearest
 from regard.glimpses.spatial_transformer import SpatialTransformer, numbers
-from regard.systems.parts.look import Look
+from regard.layers.use import Use
 
 Batch = dict[str, Tensor]
 BODIES = ("cnn", "fcn")
@@ -122,8 +122,8 @@ class STN(nn.Module):
     A batch has ``image`` (B, C, height, width) and ``label`` (B,).
     """
 
-    looks: ClassVar[dict[str, Look]] = {
-        "transformers.*.sampler": Look("places of the grid T_θ", "places of the pixels", "pixels", "bilinear", "none"),
+    uses: ClassVar[dict[str, Use]] = {
+        "transformers.*.sampler": Use("places of the grid T_θ", "places of the pixels", "pixels", "bilinear", "none"),
     }
     view: ClassVar[str] = "rectified"
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from regard.systems.parts import cross_entropy as module
-from regard.systems.parts.cross_entropy import cross_entropy
+from regard.layers import cross_entropy as module
+from regard.layers.cross_entropy import cross_entropy
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.systems.parts.dropout import Dropout
+from regard.layers.dropout import Dropout
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])

@@ -172,7 +172,7 @@ def test_sparse_features_give_what_dense_ones_give(dtype):
 
 
 def test_a_transpose_at_hand_changes_nothing_but_time():
-    from regard.tasks._graph import Graph
+    from regard.data.graphs import Graph
 
     batch = batch_of(sparse=True)
     nothing = torch.zeros(7, dtype=torch.long)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import regard
 from contracts.cases.stories import stories
-from regard.systems.memn2n import Config, Group, MemN2N, grouped
+from regard.layers.sentences import ages
+from regard.systems.memn2n import Config, MemN2N, grouped
 
 
 def model(seed: int = 0, **options) -> MemN2N:
@@ -249,20 +250,18 @@ def test_groups_hold_every_task_once_and_memories_of_like_length(memory):
 @given(st.integers(1, 40), st.integers(0, 2**31))
 def test_noise_only_moves_sentences_back(length, seed):
     torch.manual_seed(seed)
-    group = Group(Config(words=(5,), memory=(40,), noise=0.1), [0]).train()
     exists = (torch.arange(40) < length).expand(8, 1, 40)
-    ages = group._ages(exists)[..., :length]
-    moved = ages - torch.arange(length)
-    assert (ages.diff(dim=-1) >= 0).all() and (moved >= 0).all() and (ages < 40).all()
+    found = ages(exists, 0.1, torch.tensor([[39]]))[..., :length]
+    moved = found - torch.arange(length)
+    assert (found.diff(dim=-1) >= 0).all() and (moved >= 0).all() and (found < 40).all()
     assert (moved <= math.ceil(0.1 * length)).all()
-    assert torch.equal(group.eval()._ages(exists)[0, 0], torch.arange(40))
+    assert torch.equal(ages(exists, 0.0, torch.tensor([[39]]))[0, 0], torch.arange(40))
 
 
 def test_noise_draws_different_times():
     torch.manual_seed(0)
-    group = Group(Config(words=(5,), memory=(60,), noise=0.1), [0]).train()
-    ages = group._ages((torch.arange(60) < 50).expand(200, 1, 60))
-    assert 1.5 < (ages[..., 49] - 49).float().mean() < 3.5  # 0 to 5 blanks, most of them before the oldest
+    found = ages((torch.arange(60) < 50).expand(200, 1, 60), 0.1, torch.tensor([[59]]))
+    assert 1.5 < (found[..., 49] - 49).float().mean() < 3.5  # 0 to 5 blanks, most of them before the oldest
 
 
 def test_bad_input():

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import regard
+from regard.layers import catch
+from regard.layers.reinforce import discounted, log_normal
 from regard.systems import cnn, ram, ram_agent
-from regard.systems.parts import catch
-from regard.systems.parts.sight import discounted, log_normal
 
 SIZES = dict(channels=1, height=12, width=10, classes=4)
 SMALL = dict(glimpses=4, size=4, scales=2, what=6, where=5, hidden=8)

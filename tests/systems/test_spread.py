@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from regard.layers import text
 from regard.systems import luong, rnnsearch, seq2seq
-from regard.systems.parts import text
 
 SYSTEMS = {
     "luong": (luong.Config, luong.Luong),

@@ -6,7 +6,8 @@ from torch import nn
 
 from regard import masks
 from regard.heads import MultiHead
-from regard.systems.transformer import Config, Layer, Transformer, positions
+from regard.layers.transformer import Layer, LayerConfig, positions
+from regard.systems.transformer import Config, Transformer
 
 SIZES = {"source_vocab": 20, "target_vocab": 20, "dim": 16, "heads": 2, "hidden": 24}
 
@@ -27,13 +28,13 @@ def test_layers_equal_those_of_torch(norm):
     options = {"dropout": 0.0, "batch_first": True, "norm_first": norm == "pre"}
     x, y = torch.randn(2, 5, 16), torch.randn(2, 6, 16)
     padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
-    source = masks.from_torch(padding)
+    source = masks.from_torch(key_padding_mask=padding)
 
-    theirs, ours = nn.TransformerEncoderLayer(16, 2, 24, **options), Layer(config, cross=False)
+    theirs, ours = nn.TransformerEncoderLayer(16, 2, 24, **options), Layer(LayerConfig.of(config), cross=False)
     copy_layer(theirs, ours, cross=False)
     assert torch.allclose(ours(x, source), theirs(x, src_key_padding_mask=padding), atol=1e-5)
 
-    theirs, ours = nn.TransformerDecoderLayer(16, 2, 24, **options), Layer(config, cross=True)
+    theirs, ours = nn.TransformerDecoderLayer(16, 2, 24, **options), Layer(LayerConfig.of(config), cross=True)
     copy_layer(theirs, ours, cross=True)
     causal = nn.Transformer.generate_square_subsequent_mask(6)
     expected = theirs(y, x, tgt_mask=causal, memory_key_padding_mask=padding)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from regard.systems.parts.cross_entropy import cross_entropy
+from regard.layers.cross_entropy import cross_entropy
 
 Batch = Mapping[str, Tensor]
 PAD, BOS, EOS, UNKNOWN = range(4)
@@ -22,8 +22,13 @@ def inputs(batch: Batch) -> Tensor:
     return batch["target"][:, :-1]
 
 
-def scatter(words: nn.Embedding, spread: float) -> None:
-    """Normal word vectors of that standard deviation to begin with; padding stays 0."""
+def limit(batch: Batch) -> Tensor:
+    """(B,): the longest answer, in tokens: the source's length and 50 more."""
+    return batch["source_lengths"] + 50
+
+
+def initialize(words: nn.Embedding, spread: float) -> None:
+    """Embeddings from a normal distribution of standard deviation ``spread``; padding stays 0."""
     if spread < 0:
         raise ValueError(f"spread, a standard deviation, is at least 0, not {spread}")
     with torch.no_grad():
@@ -41,9 +46,9 @@ def loss(hidden: Tensor, output: nn.Linear, batch: Batch, smoothing: float = 0.0
     return {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}
 
 
-def flip(sequence: Tensor, lengths: Tensor) -> Tensor:
-    """(B, S, …) with the first ``lengths[b]`` entries of each item in reverse order, and padding where it was."""
-    places = torch.arange(sequence.shape[1], device=sequence.device).expand(sequence.shape[0], -1)
-    index = torch.where(places < lengths[:, None], lengths[:, None] - 1 - places, places)
-    index = index.reshape(*index.shape, *(1,) * (sequence.ndim - 2)).expand_as(sequence)
-    return sequence.gather(1, index)
+def log_probs(hidden: Tensor, output: nn.Linear, batch: Batch) -> Tensor:
+    """(B, T): the log-probability of each of the target's tokens by (B, T, D) decoder states; 0 where there is none."""
+    target = batch["target"][:, 1:]
+    real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]
+    each = torch.log_softmax(output(hidden[real]).float(), -1).gather(-1, target[real][:, None])[:, 0]
+    return hidden.new_zeros(target.shape, dtype=each.dtype).masked_scatter(real, each)

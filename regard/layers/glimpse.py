@@ -1,4 +1,4 @@
-"""What a network that looks here and there is made of. Mnih, Heess, Graves & Kavukcuoglu 2014 (arXiv:1406.6247)."""
+"""Glimpse network and recurrent core. Mnih, Heess, Graves & Kavukcuoglu 2014 (arXiv:1406.6247)."""
 
 from __future__ import annotations
 
@@ -54,14 +54,3 @@ class Core(nn.Module):
             hidden, cell = self.cell(glimpse, state)
             return hidden, cell
         return (self.cell(glimpse, state[0]),)
-
-
-def discounted(rewards: Tensor, discount: float) -> Tensor:
-    """R = Σ γᵗ⁻¹ rₜ over the last dimension, t = 1 … T: (…, T) → (…)."""
-    powers = discount ** torch.arange(rewards.shape[-1], dtype=rewards.dtype, device=rewards.device)
-    return (rewards * powers).sum(-1)
-
-
-def log_normal(drawn: Tensor, mean: Tensor, std: float) -> Tensor:
-    """log N(drawn; mean, std²) of independent numbers (…, D) → (…), up to a constant."""
-    return -((drawn - mean) / std).square().sum(-1) / 2

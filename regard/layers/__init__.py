@@ -1,0 +1,1 @@
+"""Bricks that systems are built of: everything between the core and a paper. They import the core and each other."""

@@ -1,0 +1,62 @@
+"""Images as grids of features, for systems that look at places of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+Batch = Mapping[str, Tensor]
+REACH = 4.0
+"""The greatest coordinate. Two numbers among many are learned from late if they are small: on generated scenes the loss
+after 2,000 steps was 0.27 with 1 and 0.19 with 4."""
+
+
+class Grid(nn.Module):
+    """A batch → what is at each place of its images, (B, cells, width).
+
+    A batch brings ``features`` (B, cells, width) of a backbone, which are normalized, or small images, ``image``
+    (B, 3, H, W) from 0 to 1. These pass four convolutions, each with batch normalization, that are trained along and
+    make the grid eight times coarser; beside what they find a cell has its own coordinates, so that what is looked at
+    says where it is.
+
+    Args:
+        features: width of the features that a batch brings; 0 if it brings images.
+        channels: width of the features made of images.
+    """
+
+    def __init__(self, features: int, channels: int = 64):
+        super().__init__()
+        self.width = features or channels
+        if features:
+            self.norm = nn.LayerNorm(features)
+        else:
+            self.convolve = nn.Sequential(
+                *_layer(3, channels // 2, kernel=5, stride=2),
+                *_layer(channels // 2, channels, kernel=3, stride=2),
+                *_layer(channels, channels, kernel=3, stride=1),
+                *_layer(channels, channels - 2, kernel=3, stride=2),
+            )
+
+    def forward(self, batch: Batch) -> Tensor:
+        if "features" in batch:
+            features = batch["features"]
+            if not hasattr(self, "norm") or features.shape[-1] != self.width:
+                raise ValueError(f"features {tuple(features.shape)}, but the system is built for {self._expected}")
+            return self.norm(features)
+        if not hasattr(self, "convolve"):
+            raise ValueError(f"the batch brings images, but the system is built for {self._expected}")
+        found = self.convolve(2 * batch["image"] - 1)
+        rows, columns = (torch.linspace(-REACH, REACH, side, device=found.device) for side in found.shape[-2:])
+        places = torch.stack(torch.meshgrid(rows, columns, indexing="ij")).to(found)
+        return torch.cat([found, places.expand(len(found), -1, -1, -1)], 1).flatten(2).mT
+
+    @property
+    def _expected(self) -> str:
+        return f"features of width {self.width}" if hasattr(self, "norm") else "images"
+
+
+def _layer(width: int, out: int, kernel: int, stride: int) -> tuple[nn.Module, ...]:
+    convolution = nn.Conv2d(width, out, kernel, stride, padding=kernel // 2, bias=False)
+    return convolution, nn.BatchNorm2d(out), nn.ReLU()

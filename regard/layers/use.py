@@ -1,0 +1,18 @@
+"""How a system says what it does with attention."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Use(NamedTuple):
+    """One use of attention: who asks, what is compared, what is summed, and how; and what stands along the two axes of
+    its weights (see :mod:`regard.views.axes`)."""
+
+    query: str
+    key: str
+    value: str
+    score: str
+    normalizer: str = "softmax"
+    rows: str = "steps"
+    columns: str = "items"

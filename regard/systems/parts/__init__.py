@@ -1,1 +1,0 @@
-"""Bricks that three systems or more share."""
