@@ -35,9 +35,11 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 
 
 def names(package: str) -> list[str]:
-    """The names of the files of a folder package, without importing them; neither ``_private`` ones nor folders."""
+    """The names of the files of a folder package, without importing them. Not listed are folders, ``_private`` files
+    and the one that holds what its members have in common, such as ``tasks/task.py``."""
     found = pkgutil.iter_modules(importlib.import_module(package).__path__)
-    return sorted(module.name for module in found if not module.ispkg and not module.name.startswith("_"))
+    common = package.rpartition(".")[2].removesuffix("s")
+    return sorted(m.name for m in found if not m.ispkg and not m.name.startswith("_") and m.name != common)
 
 
 def load(package: str, name: str) -> type:

@@ -1,15 +1,18 @@
-"""Names become systems, tasks and recipes. The folders are the lists; only the command line and the server come here.
+"""Names become systems, tasks and recipes. The folders are the lists.
 
 A recipe is a TOML file with the sections [system], [task], [train] and [decode]: the ``name`` of a system and of a
 task, and what differs from their defaults. Its first comment says what to expect. ``Recipe.change`` takes
-``key=value`` as typed on the command line; a key that only one section knows needs no section.
+``key=value`` as typed on the command line; a key that only one section knows needs no section. The section [tiny]
+changes a recipe to generated data and small sizes, for tests and a first look: ``system.hidden = 8``.
+
+A system or a task of one's own, outside the package, is named ``module:Class``.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib
+import sys
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
+from regard import _settings
 from regard._lazy import load, names, nearest
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -31,6 +35,8 @@ class Recipe:
     name: str
     about: str
     sections: dict[str, dict[str, Any]]
+    small: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    """The section [tiny]."""
 
     @classmethod
     def read(cls, path: Path, name: str | None = None) -> Recipe:
@@ -38,28 +44,65 @@ class Recipe:
         try:
             text = path.read_text(encoding="utf-8")
             sections = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{path}: not a recipe in TOML: {error}") from None
-        recipe = cls(name or path.stem, about(text), sections)
+        small = sections.pop("tiny", {})
+        recipe = cls(name or path.stem, about(text), sections, small)
         try:
+            recipe = recipe._without_nones()
             recipe.check()
+            if small:
+                recipe.tiny().check()
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
         return recipe
+
+    def _without_nones(self) -> Recipe:
+        """Older versions wrote None as a text."""
+        sections = {
+            section: {
+                key: value
+                for key, value in values.items()
+                if value != "None" or type(None) not in get_args(self.fields(section).get(key))
+            }
+            if section in SECTIONS and isinstance(values, dict) and self._named(section)
+            else values
+            for section, values in self.sections.items()
+        }
+        return dataclasses.replace(self, sections=sections)
+
+    def _named(self, section: str) -> bool:
+        return section not in ("system", "task") or isinstance(self.sections[section].get("name"), str)
+
+    def tiny(self) -> Recipe:
+        """The recipe as [tiny] changes it. A task of another name takes no settings from [task]."""
+        if not self.small:
+            raise ValueError(f"the recipe {self.name} has no section [tiny]")
+        sections = {section: dict(self.sections.get(section, {})) for section in SECTIONS}
+        for section, values in self.small.items():
+            if section not in SECTIONS or not isinstance(values, dict):
+                raise ValueError(f"[tiny] has section.key = value, not {section}: {nearest(section, SECTIONS)}")
+            other = values.get("name", sections[section].get("name")) != sections[section].get("name")
+            sections[section] = dict(values) if other else {**sections[section], **values}
+        return dataclasses.replace(self, sections=sections, small={})
 
     def check(self) -> None:
         """Every section and key must be known."""
         for section, values in self.sections.items():
             if section not in SECTIONS or not isinstance(values, dict):
-                raise ValueError(f"no section is called [{section}]: {nearest(section, SECTIONS)}")
+                raise ValueError(f"no section is called [{section}]: {nearest(section, (*SECTIONS, 'tiny'))}")
         for section in ("system", "task"):
-            if "name" not in self.sections.get(section, {}):
+            if not isinstance(self.sections.get(section, {}).get("name"), str):
                 raise ValueError(f"[{section}] must say which: name = …")
         for section, values in self.sections.items():
             fields = self.fields(section)
-            for key in values:
-                if key not in fields and not (key == "name" and section in ("system", "task")):
-                    raise ValueError(f"[{section}] has no key {key!r}: {nearest(key, fields)}")
+            for key, value in values.items():
+                if key == "name" and section in ("system", "task"):
+                    continue
+                if key not in fields:
+                    raise ValueError(f"[{section}] has no key {key!r}: {_settings.suggest(key, fields)}")
+                if not _settings.fits(value, fields[key]):
+                    raise ValueError(f"[{section}] {key} is {_settings.describe(fields[key])}, not {value!r}")
 
     def fields(self, section: str) -> dict[str, Any]:
         """The keys of a section and their types."""
@@ -88,15 +131,22 @@ class Recipe:
     def change(self, changes: Iterable[str]) -> Recipe:
         """The recipe with ``key=value`` or ``section.key=value`` changed."""
         sections = {section: dict(self.sections.get(section, {})) for section in SECTIONS}
+        for section, key, value in self.parsed(changes):
+            sections[section][key] = value
+        changed = dataclasses.replace(self, sections=sections)
+        changed.check()
+        return changed
+
+    def parsed(self, changes: Iterable[str]) -> list[tuple[str, str, Any]]:
+        """Section, key and value of ``key=value`` or ``section.key=value``."""
+        found = []
         for change in changes:
             key, equals, value = change.partition("=")
             if not equals:
                 raise ValueError(f"{change!r} is not key=value, for example train.lr=0.001")
             section, key = self._find(key.strip())
-            sections[section][key] = parse(value.strip(), self.fields(section).get(key, str), key)
-        changed = dataclasses.replace(self, sections=sections)
-        changed.check()
-        return changed
+            found.append((section, key, _settings.parse(value.strip(), self.fields(section).get(key, str), key)))
+        return found
 
     def build(self, section: str, **given: Any) -> Any:
         """The configuration of a section; ``given`` comes from elsewhere, such as the sizes of a vocabulary."""
@@ -116,8 +166,9 @@ class Recipe:
         """The recipe as a file."""
         blocks = [f"# {self.about}\n"] if self.about else []
         for section, values in self.sections.items():
-            if values:
-                lines = "".join(f"{key} = {_toml(value)}\n" for key, value in values.items())
+            # TOML has no None; every setting that may be None is so by default.
+            lines = "".join(f"{key} = {_toml(value)}\n" for key, value in values.items() if value is not None)
+            if lines:
                 blocks.append(f"[{section}]\n{lines}")
         return "\n".join(blocks)
 
@@ -132,7 +183,7 @@ class Recipe:
             return homes[0], key
         if not homes:
             known = {name for section in SECTIONS for name in self.fields(section)}
-            raise ValueError(f"no section of a recipe has a key {key!r}: {nearest(key, known)}")
+            raise ValueError(f"no section of a recipe has a key {key!r}: {_settings.suggest(key, known)}")
         raise ValueError(f"{key!r} could be {' or '.join(f'{home}.{key}' for home in homes)}: write which")
 
 
@@ -177,36 +228,28 @@ def recipe(name: str) -> Recipe:
     return Recipe.read(known[name])
 
 
-def parse(text: str, kind: Any, key: str) -> Any:
-    """What was typed, as the type that the key has."""
-    options = [option for option in (get_args(kind) or (kind,)) if option is not type(None)]
-    if text.lower() in ("none", "null") and type(None) in get_args(kind):
-        return None
-    if bool in options and text.lower() in ("true", "false", "yes", "no", "on", "off"):
-        return text.lower() in ("true", "yes", "on")
-    if int in options or float in options:
-        try:
-            value = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            value = text
-        if isinstance(value, int) and not isinstance(value, bool) and (int in options or float in options):
-            return value if int in options else float(value)
-        if isinstance(value, float):
-            if float in options:
-                return value
-            if value.is_integer():
-                return int(value)
-    if str in options or Path in options:
-        return text
-    names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
-    raise ValueError(f"{key}={text}: {key} is {names}")
-
-
 def _member(folder: str, name: str) -> type:
+    if ":" in name:
+        return _own(name)
     known = names(f"regard.{folder}")
     if name not in known:
         raise ValueError(f"no {folder[:-1]} is called {name!r}: {nearest(name, known)}")
     return load(f"regard.{folder}", name)
+
+
+def _own(name: str) -> type:
+    """A class outside the package, ``module:Class``. What a file names is not imported for it: a run from a stranger
+    could name any module."""
+    module, _, attribute = name.partition(":")
+    if module not in sys.modules:
+        raise ValueError(
+            f"{name}: the module {module!r} is not loaded. In a program import it first; for the command line set "
+            f"REGARD_IMPORT={module} (it must be on PYTHONPATH)"
+        )
+    found = getattr(sys.modules[module], attribute, None)
+    if not isinstance(found, type):
+        raise ValueError(f"{name}: {module} has no class {attribute!r}: {nearest(attribute, dir(sys.modules[module]))}")
+    return found
 
 
 def _toml(value: Any) -> str:

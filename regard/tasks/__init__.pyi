@@ -1,5 +1,6 @@
 # Written by tools/stubs.py; tests keep it equal to the folder.
 from regard.tasks.babi import Babi as Babi
+from regard.tasks.captions import Captions as Captions
 from regard.tasks.catch import Catch as Catch
 from regard.tasks.cloze import Cloze as Cloze
 from regard.tasks.counting import Counting as Counting

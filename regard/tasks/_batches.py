@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.tasks._text import BadLines, Position
-from regard.tasks._tokens import PAD, Ragged
+from regard.data.text import BadLines, Position
+from regard.data.tokens import PAD, Ragged
+from regard.tasks.task import Chunk, Loader
 
 Batch = dict[str, Tensor]
 
@@ -84,79 +86,71 @@ def fill(lengths: tuple[np.ndarray, np.ndarray], batches: Iterable[np.ndarray]) 
     return real / max(slots, 1)
 
 
-Chunks = Callable[[BadLines, Position], Iterator[tuple[Encoded, Position]]]
+Reader = Callable[[BadLines, Position], Iterator[tuple[Encoded, Position]]]
 """Encoded pairs from a position on, each chunk with the position after it."""
 
 
-class Loader:
-    """Batches of one split. Iterating gives the rest of the current epoch and then moves on to the next.
+class PairLoader(Loader):
+    """Batches of pairs, from memory or from a stream; see :class:`regard.tasks.task.Loader`.
 
-    ``state_dict()`` after batch k, put into a loader of the same data and settings, makes it go on with batch k + 1.
     ``bad`` counts the lines left out; ``filled`` is the share of slots that held tokens in the chunk last planned.
-    ``len()`` is the number of batches of an epoch; of a stream it is unknown, a TypeError.
+
+    Args:
+        data: the pairs, or what reads them.
+        tokens: slots of a batch on either side.
+        size: bytes of a stream.
     """
 
     def __init__(
         self,
-        data: Encoded | Chunks,
+        data: Encoded | Reader,
         *,
         tokens: int,
         seed: int = 0,
         shuffle: bool = True,
         bad: BadLines | None = None,
-        identity: Mapping[str, Any] | None = None,
+        size: int = 0,
     ):
-        self._data = data
-        self._tokens = tokens
-        self._shuffle = shuffle
-        self._seed = seed
-        self._identity = {"seed": seed, "shuffle": shuffle, "batch_tokens": tokens, **(identity or {})}
-        if isinstance(data, Encoded):
-            self._identity["pairs"] = len(data.source.lengths)
-            self._identity["text"] = zlib.crc32(data.target.ids.tobytes(), zlib.crc32(data.source.ids.tobytes()))
+        self._data, self._tokens, self._shuffle, self._seed = data, tokens, shuffle, seed
         self.bad = bad or BadLines()
+        self._tally = self._counted()
         self.filled = float("nan")
-        self.epoch = 0
-        self._chunk = 0
-        self._start = Position()
-        self._batch = 0
-        self._tally: dict[str, dict[str, Any]] = {"counts": {}, "first": {}}
+        self.note = ""
+        """What is said of the files before anything else."""
+        identity: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "batch_tokens": tokens}
         if isinstance(data, Encoded):
-            self._plan(data, epoch=0, chunk=0)
-
-    def __len__(self) -> int:
-        if not isinstance(self._data, Encoded):
-            raise TypeError("a stream does not know how many batches it will give")
-        return self._batches
+            identity["pairs"] = len(data.source.lengths)
+            identity["text"] = zlib.crc32(data.target.ids.tobytes(), zlib.crc32(data.source.ids.tobytes()))
+            length: int | None = len(self._plan(data, epoch=0, chunk=0))
+        else:
+            identity["bytes"], length = size, None
+        super().__init__(self._read, length=length, identity=identity, report=self._told)
 
     def _plan(self, encoded: Encoded, epoch: int, chunk: int) -> list[np.ndarray]:
         random = np.random.default_rng([self._seed, epoch, chunk]) if self._shuffle else None
         lengths = encoded.source.lengths, encoded.target.lengths
         batches = bucket(lengths, self._tokens, random)
         self.filled = fill(lengths, batches)
-        self._batches = len(batches)
         return batches
 
-    def __iter__(self) -> Iterator[Batch]:
-        for encoded, after in self._chunks():
-            batches = self._plan(encoded, self.epoch, self._chunk)
-            while self._batch < len(batches):
-                self._batch += 1
-                yield encoded.batch(batches[self._batch - 1])
-            self._chunk, self._start, self._batch = self._chunk + 1, after, 0
-            self._tally = {"counts": dict(self.bad.counts), "first": dict(self.bad.first)}
-        self.epoch += 1
-        self._chunk, self._start, self._batch = 0, Position(), 0
-
-    def _chunks(self) -> Iterator[tuple[Encoded, Position]]:
+    def _read(self, epoch: int, first: int, start: Any) -> Iterator[Chunk]:
+        position = Position() if not start else Position(start[0], tuple(start[1]))
         if isinstance(self._data, Encoded):
-            return iter([] if self._chunk else [(self._data, Position())])
-        if self._start == Position():
-            self.bad.counts.clear()  # the tally is of one reading of the files
-            self.bad.first.clear()
-        return self._data(self.bad, self._start)
+            parts = iter([] if first else [(self._data, position)])
+        else:
+            if position == Position():
+                self.bad.counts.clear()  # the tally is of one reading of the files
+                self.bad.first.clear()
+            parts = self._data(self.bad, position)
+        for number, (encoded, after) in enumerate(parts, first):
+            batches = self._plan(encoded, epoch, number)
+            yield Chunk(len(batches), partial(_make, encoded, batches), [after.line, list(after.offsets)])
+            self._tally = self._counted()
 
-    def report(self) -> str:
+    def _counted(self) -> dict[str, dict[str, Any]]:
+        return {"counts": dict(self.bad.counts), "first": dict(self.bad.first)}
+
+    def _told(self) -> str:
         """What there is, how much of the batches is padding, and what was left out."""
         if isinstance(self._data, Encoded):
             source, target = (len(side.ids) for side in self._data)
@@ -166,31 +160,19 @@ class Loader:
             found = ["streamed from disk"]
         if self.filled == self.filled:  # a stream has not been looked at before the first batch
             found.append(f"{100 * (1 - self.filled):.1f} % padding")
-        return ", ".join(found) + (f"; {self.bad}" if self.bad.total else "")
+        told = ", ".join(found) + (f"; {self.bad}" if self.bad.total else "")
+        return f"{self.note}\n{told}" if self.note else told
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is, as JSON can hold it."""
-        return {
-            "epoch": self.epoch,
-            "chunk": self._chunk,
-            "start": [self._start.line, list(self._start.offsets)],
-            "batch": self._batch,
-            "bad": self._tally,
-            "of": dict(self._identity),
-        }
+        """Where the loader is, and which lines of the chunks before were left out."""
+        return {**super().state_dict(), "bad": self._tally}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the loader of ``state`` was."""
-        if state["of"] != self._identity:
-            changed = [
-                f"{name} was {state['of'].get(name)!r} and is {self._identity.get(name)!r}"
-                for name in {**state["of"], **self._identity}
-                if state["of"].get(name) != self._identity.get(name)
-            ]
-            raise ValueError(f"the data cannot go on where it stopped: {', '.join(changed)}")
-        self.epoch, self._chunk, self._batch = state["epoch"], state["chunk"], state["batch"]
-        line, offsets = state["start"]
-        self._start = Position(line, tuple(offsets))
+        super().load_state_dict(state)
         if not isinstance(self._data, Encoded):
             self._tally = state["bad"]
             self.bad.counts, self.bad.first = dict(state["bad"]["counts"]), dict(state["bad"]["first"])
+
+
+def _make(encoded: Encoded, batches: list[np.ndarray], number: int) -> Batch:
+    return encoded.batch(batches[number])

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from regard._lazy import nearest, snake
-from regard.tasks import _metrics
-from regard.tasks._batches import Batch, Encoded, Loader, bucket, pad
-from regard.tasks._text import BadLines, Corpus, Files, Pairs, Position, clean
-from regard.tasks._tokens import BOS, EOS, Ragged, Tokenizer
-
-FORMAT = 1
-SPLITS = ("train", "valid", "test")
+from regard.data.text import BadLines, Corpus, Files, Pairs, Position, clean
+from regard.data.tokens import BOS, EOS, Ragged, Tokenizer
+from regard.metrics import text
+from regard.tasks._batches import Batch, Encoded, PairLoader, bucket, pad
+from regard.tasks.task import Task, check_split
 
 
-class PairTask:
+class PairTask(Task):
     """Sentences in, sentences out. A subclass says where the pairs come from, :meth:`corpus`, and how they are cut,
     :meth:`make_tokenizers`.
 
@@ -31,20 +26,18 @@ class PairTask:
     """
 
     kind: ClassVar[str] = "text"
-    """What its answers are: the file of ``trained/`` that gives them."""
     unit: ClassVar[str] = "tokens"
-    """What a system's ``count`` counts."""
-    settings: ClassVar[type]
-    """The class of ``config``."""
+    source: Tokenizer
+    target: Tokenizer
 
-    def __init__(
-        self, config: Any, data: Path | str | None = None, *, tokenizers: tuple[Tokenizer, Tokenizer] | None = None
-    ):
-        self.config = config
-        self.data = data
-        self.source, self.target = tokenizers or self.make_tokenizers()
+    def __init__(self, config: Any, data: Any = None, *, known: Any = None):
+        super().__init__(config, data, known=known)
+        self.source, self.target = self.known["source"], self.known["target"]
         self.signatures: dict[str, str] = {}
         """sacrebleu's signatures of the last :meth:`compare`."""
+
+    def learn(self) -> dict[str, Any]:
+        return dict(zip(("source", "target"), self.make_tokenizers()))
 
     def make_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         """For the source and the target; may be one and the same."""
@@ -62,18 +55,15 @@ class PairTask:
     def pairs(self, split: str) -> Pairs:
         """The sentences of a split, as text. Meant for splits that fit into memory."""
         columns = Pairs([], [], [])
-        for pairs, _ in self.corpus(_known(split)).chunks(BadLines(self._skips)):
+        for pairs, _ in self.corpus(check_split(split)).chunks(BadLines(self._skips)):
             columns.source.extend(pairs.source)
             columns.target.extend(pairs.target)
             columns.lines.extend(pairs.lines)
         return columns
 
-    def loader(self, split: str, *, seed: int = 0, shuffle: bool | None = None) -> Loader:
-        """Batches of a split; only ``train`` is shuffled unless ``shuffle`` says otherwise."""
-        corpus = self.corpus(_known(split))
-        settings: dict[str, Any] = dict(
-            tokens=self.config.batch_tokens, seed=seed, shuffle=split == "train" if shuffle is None else shuffle
-        )
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> PairLoader:
+        corpus = self.corpus(split)
+        settings: dict[str, Any] = dict(tokens=self.config.batch_tokens, seed=seed, shuffle=shuffle)
         bad = BadLines(self._skips)
         if split == "train" and self._streams(corpus):
 
@@ -81,12 +71,12 @@ class PairTask:
                 for pairs, after in corpus.chunks(bad, start):
                     yield self._encode(pairs, corpus, bad), after
 
-            return Loader(read, bad=bad, identity={"bytes": corpus.size}, **settings)
+            return PairLoader(read, bad=bad, size=corpus.size, **settings)
         parts = [self._encode(pairs, corpus, bad) for pairs, _ in corpus.chunks(bad)]
         encoded = Encoded(Ragged.join([part.source for part in parts]), Ragged.join([part.target for part in parts]))
         if not len(encoded.source.lengths):
             raise ValueError(f"{corpus.place(0)}: no pair of sentences for {split!r} ({bad})")
-        return Loader(encoded, bad=bad, **settings)
+        return PairLoader(encoded, bad=bad, **settings)
 
     def batches(self, sentences: Sequence[str], *, tokens: int | None = None) -> Iterator[tuple[list[int], Batch]]:
         """Sources to translate, in batches of like length: the rows of ``sentences`` that a batch holds, and the batch.
@@ -114,48 +104,21 @@ class PairTask:
         language, lowercase = getattr(self.config, "tgt", ""), getattr(self.config, "lowercase", False)
         if lowercase:
             hypotheses, references = ([text.lower() for text in texts] for texts in (hypotheses, references))
-        values, self.signatures = _metrics.scores(hypotheses, references, language, lowercase)
-        return {**values, "exact_match": 100 * _metrics.exact_match(hypotheses, references)}
+        values, self.signatures = text.scores(hypotheses, references, language, lowercase)
+        return {**values, "exact_match": 100 * text.exact_match(hypotheses, references)}
 
-    def save(self, folder: Path) -> None:
-        """Write what is needed to translate without the data: configuration and tokenizers."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, tokenizer in self._files().items():
-            tokenizer.save(folder / name)
-        about = {"format": FORMAT, "task": snake(type(self).__name__), "config": dataclasses.asdict(self.config)}
-        if self.data:
-            about["data"] = str(Path(self.data).expanduser().absolute())
-        (folder / "task.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    def pack(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """No facts, but a file for each tokenizer, or one for both."""
+        if self.source is self.target:
+            return {}, {"tokenizer.json": self.source.to_bytes()}
+        return {}, {"source.json": self.source.to_bytes(), "target.json": self.target.to_bytes()}
 
     @classmethod
-    def load(cls, folder: Path, data: Path | str | None = None, **changes: Any) -> Self:
-        """The task that :meth:`save` wrote; ``data`` says where its data lies now, if it needs any and it has moved.
-
-        ``changes`` are settings that may change later, such as ``skip_bad=True``.
-        """
-        path = folder / "task.json"
-        try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-            found, task, values = about["format"], about["task"], {**about["config"], **changes}
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{path}: not the description of a task") from None
-        if found != FORMAT or task != snake(cls.__name__):
-            raise ValueError(
-                f"{path}: the task {task!r} in format {found}; expected {snake(cls.__name__)!r} in format {FORMAT}"
-            )
-        fields = [field.name for field in dataclasses.fields(cls.settings)]
-        for name in values:
-            if name not in fields:
-                raise ValueError(f"{path}: {snake(cls.__name__)} has no setting {name!r}: {nearest(name, fields)}")
-        names = ["tokenizer.json"] * 2 if (folder / "tokenizer.json").exists() else ["source.json", "target.json"]
-        tokenizers = {name: Tokenizer.load(folder / name) for name in names}
-        both = tokenizers[names[0]], tokenizers[names[1]]
-        return cls(cls.settings(**values), data or about.get("data"), tokenizers=both)
-
-    def _files(self) -> dict[str, Tokenizer]:
-        if self.source is self.target:
-            return {"tokenizer.json": self.source}
-        return {"source.json": self.source, "target.json": self.target}
+    def unpack(cls, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
+        if (folder / "tokenizer.json").exists():
+            both = Tokenizer.load(folder / "tokenizer.json")
+            return {"source": both, "target": both}
+        return {side: Tokenizer.load(folder / f"{side}.json") for side in ("source", "target")}
 
     @property
     def _skips(self) -> bool:
@@ -187,9 +150,3 @@ def _framed(ragged: Ragged, keep: np.ndarray, *, bos: bool) -> Ragged:
         inner[offsets[:-1]] = False
     ids[inner] = ragged.ids[np.repeat(keep, lengths)]
     return Ragged(ids, offsets)
-
-
-def _known(split: str) -> str:
-    if split not in SPLITS:
-        raise ValueError(f"no split is called {split!r}: {nearest(split, SPLITS)}")
-    return split

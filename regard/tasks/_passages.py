@@ -1,112 +1,23 @@
-"""Questions about documents: what a reader learns from, what one types, and batches of both."""
+"""What tasks of questions about documents share: words, batches of like length, and entities that are dealt markers."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard._lazy import nearest, snake
-from regard.tasks._generated import SPLITS, Generated
+from regard.data.passages import Question, Typed
+from regard.tasks.task import SPLITS, Loader, Task, check_split, generated
 
-FORMAT = 1
 PAD, UNKNOWN, FIRST = 0, 3, 4
 """Reserved ids, and the first that is free."""
 Batch = dict[str, Tensor]
-
-_WORD = re.compile(r"@\w+|\d+(?:[.,]\d+)+|\w+|[^\w\s]")
-
-
-class Text(NamedTuple):
-    """A text and its words: ``raw[places[k][0]:places[k][1]]`` is what ``words[k]`` stands for."""
-
-    raw: str
-    words: tuple[str, ...]
-    places: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def of(cls, raw: str) -> Text:
-        """Letters and digits are words, so is each other sign, and a number such as 1,000.5 is one."""
-        found = list(_WORD.finditer(raw))
-        return cls(raw, tuple(one[0] for one in found), tuple(one.span() for one in found))
-
-    def piece(self, first: int, last: int) -> str:
-        """The text from one word to another, as it is written."""
-        return self.raw[self.places[first][0] : self.places[last][1]]
-
-
-class Question(NamedTuple):
-    """A question about a document.
-
-    Attributes:
-        document, question: with their words.
-        answers: those that are right; none if it is to be found.
-        span: the first and the last word of the first of them in the document; −1 if it is not a span.
-        names: the words that are entities.
-        place: where it stands, for messages.
-    """
-
-    document: Text
-    question: Text
-    answers: tuple[str, ...] = ()
-    span: tuple[int, int] = (-1, -1)
-    names: frozenset[str] = frozenset()
-    place: str = ""
-
-
-class Typed(NamedTuple):
-    """A question as someone typed it."""
-
-    story: str
-    question: str
-    answer: str | None
-    place: str
-
-
-def read_typed(lines: Iterable[str], name: str) -> Iterator[Typed]:
-    """Questions from JSON lines: ``story``, a text or a list of sentences, ``question`` and, if it is known,
-    ``answer``."""
-    keys = ("story", "question", "answer")
-    nothing = True
-    for count, line in enumerate(lines, 1):
-        place = f"{name}, line {count}"
-        if not line.strip():
-            continue
-        nothing = False
-        try:
-            found = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{place}: not JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise ValueError(f"{place}: an object with story and question, not {line.strip()[:60]!r}")
-        for key in found:
-            if key not in keys:
-                raise ValueError(f"{place}: no key is called {key!r}: {nearest(key, keys)}")
-        story = found.get("story")
-        if isinstance(story, list) and all(isinstance(sentence, str) for sentence in story):
-            story = " ".join(story)
-        for key, text in (("story", story), ("question", found.get("question"))):
-            if not isinstance(text, str) or not _WORD.search(text):
-                raise ValueError(f"{place}: {key!r} must be a text, and not empty")
-        if not isinstance(found.get("answer", ""), str):
-            raise ValueError(f"{place}: 'answer' must be a text")
-        yield Typed(str(story), found["question"], found.get("answer"), place)
-    if nothing:
-        raise ValueError(f'{name}: there is nothing in it; a line is {{"story": "…", "question": "…"}}')
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Words and batches
 
 
 class Encoded(NamedTuple):
@@ -154,27 +65,16 @@ def plan(lengths: np.ndarray, size: int, random: np.random.Generator | None) -> 
     return batches if random is None else [batches[number] for number in random.permutation(len(batches))]
 
 
-class Loader(Generated):
-    """Batches of one split; see :class:`regard.tasks._generated.Generated`."""
-
-    about = ""
-
-    def report(self) -> str:
-        """What there is."""
-        return self.about
-
-
-class Passages:
+class Passages(Task):
     """A task of questions about documents. A subclass reads or makes them and says what is right."""
 
     kind: ClassVar[str] = "reading"
     unit: ClassVar[str] = "questions"
-    settings: ClassVar[type]
 
-    def __init__(self, config: Any, data: Path | str | None = None, *, known: dict[str, Any] | None = None):
-        self.config, self.data = config, data
-        self.known = self._learn(self.questions("train")) if known is None else known
-        self.numbers = {word: number for number, word in enumerate(self.known["words"], FIRST + self.markers)}
+    def __init__(self, config: Any, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        super().__init__(config, data, known=known)
+        self.words, self.closed = list(self.known["known"]["words"]), bool(self.known["known"]["closed"])
+        self.numbers = {word: number for number, word in enumerate(self.words, FIRST + self.markers)}
 
     # What a subclass fills in.
 
@@ -208,20 +108,19 @@ class Passages:
     @property
     def sizes(self) -> dict[str, int]:
         """What a system must know."""
-        return {"vocab": FIRST + self.markers + len(self.known["words"]), "entities": self.markers}
+        return {"vocab": FIRST + self.markers + len(self.words), "entities": self.markers}
 
     def questions(self, split: str) -> list[Question]:
         """The questions of a split."""
-        if split not in SPLITS:
-            raise ValueError(f"no split is called {split!r}: {nearest(split, SPLITS)}")
-        return self._splits[split]
+        return self._splits[check_split(split)]
 
     @cached_property
     def _splits(self) -> dict[str, list[Question]]:
         return self.splits()
 
-    def _learn(self, questions: Sequence[Question]) -> dict[str, Any]:
+    def learn(self) -> dict[str, Any]:
         """The words that are frequent enough, and whether those are all there are."""
+        questions = self.questions("train")
         documents = {id(one.document): one.document for one in questions}
         counts: Counter[str] = Counter()
         for text in [*documents.values(), *(one.question for one in questions)]:
@@ -229,7 +128,7 @@ class Passages:
         for name in {name for one in questions for name in one.names}:
             del counts[name.lower()]
         kept = [word for word, count in counts.most_common(self.config.words) if count >= self.config.least]
-        return {"words": kept, "closed": len(kept) == len(counts)}
+        return {"known": {"words": kept, "closed": len(kept) == len(counts)}}
 
     def batch(self, encoded: Encoded, rows: np.ndarray, random: np.random.Generator | None) -> Batch:
         """The chosen questions, padded. Their entities are dealt markers by ``random``, or keep their own."""
@@ -263,58 +162,25 @@ class Passages:
         for rows in plan(np.array([len(document) for document in encoded.document]), size, None):
             yield rows, self.batch(encoded, rows, random)
 
-    def loader(self, split: str, *, seed: int = 0, shuffle: bool | None = None) -> Loader:
-        """Batches of a split; only ``train`` is mixed, and its entities dealt anew in every epoch, unless ``shuffle``
-        says otherwise."""
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
+        """If ``shuffle``, entities are dealt anew in every epoch too."""
         questions = self.questions(split)
         encoded = self.encode(questions)
         lengths = np.array([len(document) for document in encoded.document])
-        mixed = split == "train" if shuffle is None else shuffle
         size, number = self.config.batch, SPLITS.index(split)
         dealt = getattr(self.config, "permute", True) or split != "train"
 
         @lru_cache(1)
         def planned(epoch: int) -> list[np.ndarray]:
-            return plan(lengths, size, np.random.default_rng([number, seed, epoch]) if mixed else None)
+            return plan(lengths, size, np.random.default_rng([number, seed, epoch]) if shuffle else None)
 
         def make(random: np.random.Generator, epoch: int, place: int) -> Batch:
             return self.batch(encoded, planned(epoch)[place], random if dealt else None)
 
         identity = {"split": split, "batch": size, "questions": len(questions), "text": encoded.text()}
-        found = Loader(make, -(-len(questions) // size), seed=(number, seed), fresh=mixed, identity=identity)
-        found.about = (
+        batches = -(-len(questions) // size)
+        report = (
             f"{len(questions):,} questions, documents of {int(np.median(lengths))} words, up to {lengths.max()}, "
-            f"{self.sizes['vocab']:,} ids, {len(found):,} batches"
+            f"{self.sizes['vocab']:,} ids, {batches:,} batches"
         )
-        return found
-
-    def save(self, folder: Path) -> None:
-        """Write what is needed to answer without the data."""
-        folder.mkdir(parents=True, exist_ok=True)
-        about = {
-            "format": FORMAT,
-            "task": snake(type(self).__name__),
-            "config": dataclasses.asdict(self.config),
-            "known": self.known,
-        }
-        if self.data:
-            about["data"] = str(Path(self.data).expanduser().absolute())
-        (folder / "task.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: Path, data: Path | str | None = None, **changes: Any) -> Self:
-        """The task that :meth:`save` wrote; ``data`` says where its data lies now, if it has moved."""
-        path, name = folder / "task.json", snake(cls.__name__)
-        try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-            found, task, known = about["format"], about["task"], about["known"]
-            values = {**about["config"], **changes}
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{path}: not the description of a task") from None
-        if found != FORMAT or task != name:
-            raise ValueError(f"{path}: the task {task!r} in format {found}; expected {name!r} in format {FORMAT}")
-        fields = [field.name for field in dataclasses.fields(cls.settings)]
-        for key in values:
-            if key not in fields:
-                raise ValueError(f"{path}: {name} has no setting {key!r}: {nearest(key, fields)}")
-        return cls(cls.settings(**values), data or about.get("data"), known=known)
+        return generated(make, batches, seed=(number, seed), fresh=shuffle, identity=identity, report=report)

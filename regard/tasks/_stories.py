@@ -1,180 +1,21 @@
-"""Stories with questions: how they are read, what words they have, and batches of them."""
+"""Stories as numbers: the words of a task, tables of questions, and batches of several tasks side by side."""
 
 from __future__ import annotations
 
-import json
-import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from regard._lazy import nearest
+from regard.data.stories import Question, words
+from regard.tasks.task import Loader, loader_of
 
 Batch = dict[str, Tensor]
-
-
-class Question(NamedTuple):
-    """A question with all that was said before it.
-
-    Attributes:
-        story: sentences, the oldest first.
-        question: ends with "?".
-        answer: None if it is to be found.
-        support: numbers of the sentences that lead to the answer, from 0, in the order of reasoning.
-        places: where each sentence, and last the question, stands: ``file, line 3``.
-    """
-
-    story: tuple[str, ...]
-    question: str
-    answer: str | None
-    support: tuple[int, ...]
-    places: tuple[str, ...]
-
-
-def words(text: str) -> list[str]:
-    """Lower-case words; punctuation separates them and is left out."""
-    return re.findall(r"\w+(?:['’-]\w+)*", text.lower())
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Reading
-
-
-def read_babi(lines: Iterable[str], name: str) -> Iterator[Question]:
-    """Questions from text in bAbI's format: ``3 Where is Mary?⇥bathroom⇥1``; a line numbered 1 begins a new story."""
-    story: list[str] = []
-    places: list[str] = []
-    numbers: dict[str, int] = {}  # line number within the story → sentence
-    last = 0
-    for count, line in enumerate(lines, 1):
-        place = f"{name}, line {count}"
-        if not line.strip():
-            continue
-        number, _, text = line.rstrip("\n").partition(" ")
-        if not number.isdigit() or not text.strip():
-            raise ValueError(f"{place}: a line is a number, a blank and a sentence, not {line.rstrip()[:60]!r}")
-        if int(number) == 1:
-            story, places, numbers = [], [], {}
-        elif int(number) != last + 1:
-            raise ValueError(f"{place}: number {number} follows {last}; a story counts from 1 without gaps")
-        last = int(number)
-        if "\t" not in text:
-            if text.rstrip().endswith("?"):
-                raise ValueError(f"{place}: a question without an answer; they are separated by tabs")
-            numbers[number] = len(story)
-            story.append(text.strip())
-            places.append(place)
-            continue
-        question, answer, *facts = (field.strip() for field in text.split("\t"))
-        if not question or not answer or len(facts) > 1:
-            raise ValueError(f"{place}: a question is question, tab, answer, tab, line numbers; not {text[:60]!r}")
-        if not story:
-            raise ValueError(f"{place}: a question before any sentence of its story")
-        support = []
-        for fact in facts[0].split() if facts else ():
-            if fact not in numbers:
-                raise ValueError(f"{place}: the supporting fact {fact!r} is no sentence before it in this story")
-            support.append(numbers[fact])
-        yield Question(tuple(story), question, answer, tuple(support), (*places, place))
-
-
-def read_json(lines: Iterable[str], name: str) -> Iterator[Question]:
-    """Questions from JSON lines: ``story`` (a text or a list of sentences), ``question``, ``answer`` and, if known,
-    ``support``, the numbers of the sentences that lead to it, from 1."""
-    keys = ("story", "question", "answer", "support")
-    for count, line in enumerate(lines, 1):
-        place = f"{name}, line {count}"
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{place}: not JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise ValueError(f"{place}: an object with story, question and answer, not {line.strip()[:60]!r}")
-        for key in found:
-            if key not in keys:
-                raise ValueError(f"{place}: no key is called {key!r}: {nearest(key, keys)}")
-        for key in ("question", "answer"):
-            if not isinstance(found.get(key), str) or not found[key].strip():
-                raise ValueError(f"{place}: {key!r} must be a text")
-        story = found.get("story")
-        story = sentences(story) if isinstance(story, str) else story
-        if not isinstance(story, list) or not story or not all(isinstance(one, str) and words(one) for one in story):
-            raise ValueError(f"{place}: 'story' must be a text or a list of sentences, and not empty")
-        support = found.get("support", [])
-        if not isinstance(support, list) or not all(type(n) is int and 1 <= n <= len(story) for n in support):
-            raise ValueError(f"{place}: 'support' must be numbers of sentences, from 1 to {len(story)}; not {support}")
-        facts = tuple(number - 1 for number in support)
-        yield Question(tuple(story), found["question"], found["answer"], facts, (place,) * (len(story) + 1))
-
-
-def read_typed(lines: Iterable[str], name: str) -> Iterator[Question]:
-    """Questions as one types them: sentences, then a question that ends with "?"; an empty line ends the story. Lines
-    of bAbI's format are taken too, with or without answers."""
-    story: list[str] = []
-    places: list[str] = []
-    asked = started = False
-    for count, line in enumerate([*lines, ""], 1):
-        place = f"{name}, line {count}"
-        number, _, rest = line.strip().partition(" ")
-        text = rest.strip() if number.isdigit() and rest.strip() else line.strip()
-        ends = not text or (number == "1" and text != line.strip())  # a numbered line 1 begins a new story too
-        if ends:
-            if story and not asked:
-                raise ValueError(f"{places[-1]}: {_unasked(story[-1])}")
-            story, places, asked = [], [], False
-        if not text:
-            continue
-        started = True
-        text, tab, answer = text.partition("\t")
-        answer = answer.partition("\t")[0].strip()
-        for sentence in sentences(text):
-            if not sentence.endswith("?"):
-                if tab:
-                    raise ValueError(f"{place}: an answer behind what is no question: it does not end with '?'")
-                if words(sentence):
-                    story.append(sentence)
-                    places.append(place)
-                continue
-            if not story:
-                raise ValueError(f"{place}: a question without a story: sentences come before it")
-            yield Question(tuple(story), sentence, answer or None, (), (*places, place))
-            asked = True
-    if not started:
-        raise ValueError(f"{name}: there is nothing in it; type sentences, and then a question that ends with '?'")
-
-
-def _unasked(last: str) -> str:
-    if words(last)[0] in ("where", "what", "who", "why", "how", "which", "when", "is", "are", "does", "do", "did"):
-        return f"a story without a question; if {last!r} is meant as one, end it with '?'"
-    return "a story without a question; end it with one, such as 'Where is Mary?'"
-
-
-def sentences(text: str) -> list[str]:
-    """A text cut after each full stop, question or exclamation mark, and at line ends."""
-    return [piece.strip() for piece in re.split(r"(?<=[.?!])\s+|\n+", text) if piece.strip()]
-
-
-def read(path: Path) -> list[Question]:
-    """All questions of a file, bAbI's text or JSON lines."""
-    reader = read_json if path.suffix in (".jsonl", ".json") else read_babi
-    try:
-        found = list(reader(path.read_text(encoding="utf-8").split("\n"), str(path)))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not text in UTF-8 ({error})") from None
-    if not found:
-        raise ValueError(f"{path}: there is no question in it")
-    return found
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Words and batches
 
 
 class Vocabulary:
@@ -249,7 +90,8 @@ class Table(NamedTuple):
                 cache[text] = vocabulary.ids(text)
             return cache[text]
 
-        told = [[ids(*said) for said in zip(one.story[::-1], one.places[-2::-1])][:memory] for one in questions]
+        # In the order of reading, so that a complaint is about the first word that is not known; then the newest first.
+        told = [[ids(*said) for said in zip(one.story, one.places)][::-1][:memory] for one in questions]
         asked = [ids(one.question, one.places[-1]) for one in questions]
         deepest = max((len(story) for story in told), default=1)
         widest = max([1, *(len(one) for story in told for one in story), *map(len, asked)])
@@ -291,68 +133,42 @@ def batch(tables: Sequence[Table], rows: Sequence[np.ndarray]) -> Batch:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-class Loader:
-    """Batches of one split; iterating gives the rest of the current epoch and then moves on to the next.
+def story_loader(
+    tables: Sequence[Table], size: int, *, seed: int = 0, shuffle: bool = True, validation: bool = False
+) -> Loader:
+    """Batches of one split.
 
     Shuffled, every task has its own order, and each batch is full: an epoch is as long as the largest task has whole
     batches, and a smaller task starts again meanwhile. In order, every question comes once, and where a task has no
     more of them its rows are empty.
     """
+    lengths = [len(table.answer) for table in tables]
+    batches = max(1, max(lengths) // size) if shuffle else -(-max(lengths) // size)
 
-    def __init__(
-        self, tables: Sequence[Table], size: int, *, seed: int = 0, shuffle: bool = True, validation: bool = False
-    ):
-        self.tables, self.size, self.seed, self.shuffle, self.validation = list(tables), size, seed, shuffle, validation
-        lengths = [len(table.answer) for table in tables]
-        self._length = max(1, max(lengths) // size) if shuffle else -(-max(lengths) // size)
-        text = 0
-        for table in tables:
-            for array in table:
-                text = zlib.crc32(array.tobytes(), text)
-        self._identity = {"seed": seed, "shuffle": shuffle, "batch": size, "questions": lengths, "text": text}
-        self.epoch = self._batch = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[Batch]:
-        plan = [self._rows(task) for task in range(len(self.tables))]
-        while self._batch < self._length:
-            self._batch += 1
-            here = slice((self._batch - 1) * self.size, self._batch * self.size)
-            made = batch(self.tables, [rows[here] for rows in plan])
-            if self.validation:
-                made["validation"] = torch.tensor(True)
-            yield made
-        self.epoch, self._batch = self.epoch + 1, 0
-
-    def _rows(self, task: int) -> np.ndarray:
+    def rows(epoch: int, task: int) -> np.ndarray:
         """The rows of a task for a whole epoch."""
-        number, wanted = len(self.tables[task].answer), self._length * self.size
-        if not self.shuffle:
-            wanted = min(wanted, max(len(table.answer) for table in self.tables))
-            return np.where(np.arange(wanted) < number, np.arange(wanted), -1)
-        random = np.random.default_rng([self.seed, self.epoch, task])
+        number, wanted = lengths[task], batches * size
+        if not shuffle:
+            every = np.arange(min(wanted, max(lengths)))
+            return np.where(every < number, every, -1)
+        random = np.random.default_rng([seed, epoch, task])
         return np.concatenate([random.permutation(number) for _ in range(-(-wanted // number))])[:wanted]
 
-    def report(self) -> str:
-        """What there is."""
-        questions = sum(len(table.answer) for table in self.tables)
-        tasks = f" in {len(self.tables)} tasks" if len(self.tables) > 1 else ""
-        longest = max(table.story.shape[1] for table in self.tables)
-        return f"{questions:,} questions{tasks}, stories of up to {longest} sentences, {len(self):,} batches"
+    @lru_cache(maxsize=1)
+    def plan(epoch: int) -> list[np.ndarray]:
+        return [rows(epoch, task) for task in range(len(tables))]
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where the loader is, as JSON can hold it."""
-        return {"epoch": self.epoch, "batch": self._batch, "of": dict(self._identity)}
+    def make(epoch: int, number: int) -> Batch:
+        here = slice(number * size, (number + 1) * size)
+        made = batch(tables, [each[here] for each in plan(epoch)])
+        return made | {"validation": torch.tensor(True)} if validation else made
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the loader of ``state`` was."""
-        if state["of"] != self._identity:
-            changed = [
-                f"{name} was {state['of'].get(name)!r} and is {value!r}"
-                for name, value in self._identity.items()
-                if state["of"].get(name) != value
-            ]
-            raise ValueError(f"the data cannot go on where it stopped: {', '.join(changed)}")
-        self.epoch, self._batch = state["epoch"], state["batch"]
+    text = 0
+    for table in tables:
+        for array in table:
+            text = zlib.crc32(array.tobytes(), text)
+    identity = {"seed": seed, "shuffle": shuffle, "batch": size, "questions": lengths, "text": text}
+    tasks = f" in {len(tables)} tasks" if len(tables) > 1 else ""
+    longest = max(table.story.shape[1] for table in tables)
+    report = f"{sum(lengths):,} questions{tasks}, stories of up to {longest} sentences, {batches:,} batches"
+    return loader_of(make, batches, identity, report)

@@ -15,25 +15,23 @@ not part of the story that later questions look at.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from regard._lazy import nearest
-from regard.tasks import _stories, _worlds
-from regard.tasks._download import locate
-from regard.tasks._stories import Batch, Loader, Question, Table, Vocabulary
-
-FORMAT = 1
-SPLITS = ("train", "valid", "test")
+from regard.data import stories, worlds
+from regard.data.download import locate
+from regard.data.stories import Question
+from regard.tasks import _stories
+from regard.tasks._stories import Batch, Table, Vocabulary
+from regard.tasks.task import Loader, Task, check_split
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def numbers(text: str) -> list[int]:
     return found
 
 
-class Babi:
+class Babi(Task):
     """Stories, questions and one-word answers; see the module's docstring.
 
     A batch has ``story`` (B, G, S, J), the newest sentence first, ``question`` (B, G, J), ``answer`` (B, G) and
@@ -91,22 +89,22 @@ class Babi:
     unit: ClassVar[str] = "questions"
     settings: ClassVar[type] = Config
 
-    def __init__(self, config: Config, data: Path | str | None = None, *, known: dict[str, Any] | None = None):
-        self.config = config
-        self.data = data
-        if known is None:
-            held = self.questions("train") | {}
-            more = self.questions("valid")
-            groups = {name: [*held[name], *more[name]] for name in held}
-            if config.joint:
-                groups = {"all": [one for each in groups.values() for one in each]}
-            self.names = list(held)
-            self.vocabularies = [Vocabulary.of(each) for each in groups.values()]
-            longest = [max(len(one.story) for one in each) for each in groups.values()]
-            self.memory = [min(length, config.memory) for length in longest]
-        else:
-            self.names, self.memory = list(known["names"]), list(known["memory"])
-            self.vocabularies = [Vocabulary(words["known"], words["asked"]) for words in known["words"]]
+    def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        super().__init__(config, data, known=known)
+        learned = self.known["known"]
+        self.names, self.memory = list(learned["names"]), list(learned["memory"])
+        self.vocabularies = [Vocabulary(words["known"], words["asked"]) for words in learned["words"]]
+
+    def learn(self) -> dict[str, Any]:
+        """The names of the tasks, and for each model its words and the sentences of its memory."""
+        held, more = self.questions("train"), self.questions("valid")
+        groups = [[*held[name], *more[name]] for name in held]
+        if self.config.joint:
+            groups = [[one for group in groups for one in group]]
+        words = [Vocabulary.of(group) for group in groups]
+        memory = [min(max(len(one.story) for one in group), self.config.memory) for group in groups]
+        written = [{"known": each.known, "asked": sorted(each.asked)} for each in words]
+        return {"known": {"names": list(held), "memory": memory, "words": written}}
 
     @property
     def sizes(self) -> dict[str, tuple[int, ...]]:
@@ -121,8 +119,7 @@ class Babi:
 
     def questions(self, split: str) -> dict[str, list[Question]]:
         """The questions of a split by the name of their task."""
-        if split not in SPLITS:
-            raise ValueError(f"no split is called {split!r}: {nearest(split, SPLITS)}")
+        check_split(split)
         return {name: splits[split] for name, splits in self._splits.items()}
 
     @cached_property
@@ -138,15 +135,15 @@ class Babi:
         files = {task: _published(path, config.version, task) for task in numbers(config.tasks)}
         found = {}
         for task, (train, test) in files.items():
-            held, rest = _held_out(_stories.read(train), config.valid, str(train))
-            found[str(task)] = {"train": rest, "valid": held, "test": _stories.read(test)}
+            held, rest = _held_out(stories.read(train), config.valid, str(train))
+            found[str(task)] = {"train": rest, "valid": held, "test": stories.read(test)}
         return found
 
     def _generated(self, task: int) -> dict[str, list[Question]]:
         made = {}
         for split, size in (("train", self.config.train_size), ("test", self.config.test_size)):
-            lines = _worlds.generate(task, size, random.Random(f"babi {task}: {split}"))
-            made[split] = list(_stories.read_babi(lines, f"generated task {task}, {split}"))[:size]
+            lines = worlds.generate(task, size, random.Random(f"babi {task}: {split}"))
+            made[split] = list(stories.read_babi(lines, f"generated task {task}, {split}"))[:size]
         held, rest = _held_out(made["train"], self.config.valid, f"generated task {task}")
         return {"train": rest, "valid": held, "test": made["test"]}
 
@@ -160,47 +157,13 @@ class Babi:
         rows = np.arange(len(questions))
         return [_stories.batch([table], [rows[first : first + size]]) for first in range(0, len(rows), size)]
 
-    def loader(self, split: str, *, seed: int = 0, shuffle: bool | None = None) -> Loader:
-        """Batches of a split; only ``train`` is shuffled unless ``shuffle`` says otherwise."""
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         groups = list(self.questions(split).values())
         if self.config.joint:
             groups = [[one for group in groups for one in group]]
         tables = [self.table(group, home) for home, group in enumerate(groups)]
-        mixed = split == "train" if shuffle is None else shuffle
         size = self.config.batch if split == "train" else max(self.config.batch, 100)
-        return Loader(tables, size, seed=seed, shuffle=mixed, validation=split == "valid")
-
-    def save(self, folder: Path) -> None:
-        """Write what is needed to answer without the data."""
-        folder.mkdir(parents=True, exist_ok=True)
-        words = [{"known": one.known, "asked": sorted(one.asked)} for one in self.vocabularies]
-        about = {
-            "format": FORMAT,
-            "task": "babi",
-            "config": dataclasses.asdict(self.config),
-            "known": {"names": self.names, "memory": self.memory, "words": words},
-        }
-        if self.data:
-            about["data"] = str(Path(self.data).expanduser().absolute())
-        (folder / "task.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: Path, data: Path | str | None = None, **changes: Any) -> Self:
-        """The task that :meth:`save` wrote; ``data`` says where its data lies now, if it has moved."""
-        path = folder / "task.json"
-        try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-            found, task, known = about["format"], about["task"], about["known"]
-            values = {**about["config"], **changes}
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{path}: not the description of a task") from None
-        if found != FORMAT or task != "babi":
-            raise ValueError(f"{path}: the task {task!r} in format {found}; expected 'babi' in format {FORMAT}")
-        fields = [field.name for field in dataclasses.fields(Config)]
-        for name in values:
-            if name not in fields:
-                raise ValueError(f"{path}: babi has no setting {name!r}: {nearest(name, fields)}")
-        return cls(Config(**values), data or about.get("data"), known=known)
+        return _stories.story_loader(tables, size, seed=seed, shuffle=shuffle, validation=split == "valid")
 
 
 def _published(path: Path, version: str, task: int) -> tuple[Path, Path]:
@@ -227,7 +190,7 @@ def _published(path: Path, version: str, task: int) -> tuple[Path, Path]:
 def _own(path: Path, files: Sequence[Path], share: float) -> dict[str, list[Question]]:
     """One's own stories: files that start with train, val or dev, and test; or one file of everything."""
     if path.is_file():
-        rest = _stories.read(path)
+        rest = stories.read(path)
         test, rest = _held_out(rest, share, str(path))
         valid, rest = _held_out(rest, share, str(path))
         return {"train": rest, "valid": valid, "test": test}
@@ -237,7 +200,7 @@ def _own(path: Path, files: Sequence[Path], share: float) -> dict[str, list[Ques
         if len(match) > 1:
             raise ValueError(f"{path}: which is for {split}? {', '.join(file.name for file in match)}")
         if match:
-            found[split] = _stories.read(match[0])
+            found[split] = stories.read(match[0])
     if "train" not in found:
         raise ValueError(f"{path}: there is no train.jsonl in it, only {', '.join(file.name for file in files)}")
     for split in ("test", "valid"):

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from regard.tasks._generated import Batch, GeneratedTask
+from regard.tasks.task import Batch, GeneratedTask
 
 
 @dataclass(frozen=True)

@@ -21,20 +21,17 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from regard._lazy import nearest
-from regard.tasks._download import locate
-from regard.tasks._passages import UNKNOWN, Encoded, Passages, Question, Text, Typed
-
-HOLE = "@placeholder"
-MARK = "@entity"
-FOLDERS = {"train": "training", "valid": "validation", "test": "test"}
+from regard.data.cloze import FOLDERS, HOLE, MARK, question, read_folder, stories
+from regard.data.download import locate
+from regard.data.passages import Question, Text, Typed
+from regard.tasks._passages import UNKNOWN, Encoded, Passages
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,8 @@ class Cloze(Passages):
         found = {}
         for split in FOLDERS:
             size, least = (config.train_size, 1) if split == "train" else (config.test_size, config.facts)
-            made = stories(config, size, least, random.Random(f"cloze: {split}"))
+            dice = random.Random(f"cloze: {split}")
+            made = stories(size, least, config.facts, config.entities, config.habit, dice)
             found[split] = [question(*one, f"made story {number} of {split}") for number, one in enumerate(made, 1)]
         return found
 
@@ -112,7 +110,7 @@ class Cloze(Passages):
                 f"{one.place}: there is no entity in the story; those are words with a capital letter such as 'Mary' "
                 f"that are not words of the data, or such as '{MARK}1'"
             )
-        if self.known["closed"]:
+        if self.closed:
             for word in (*story.words, *asked.words):
                 if word not in names and word.lower() not in self.numbers:
                     hint = nearest(word.lower(), self.numbers)[:300]
@@ -175,139 +173,6 @@ class Cloze(Passages):
         return {name: 100.0 * right[name] / max(len(questions), 1) for name in ("most_frequent", "exclusive_frequent")}
 
 
-def question(story: str, asked: str, answer: str, place: str) -> Question:
-    """A question whose entities are marked."""
-    document, query = Text.of(story), Text.of(asked)
-    names = frozenset(word for word in (*document.words, *query.words) if word.startswith(MARK))
-    return Question(document, query, (answer,), names=names, place=place)
-
-
 def _own(name: str) -> int:
     digits = name.removeprefix(MARK)
     return int(digits) if digits.isdigit() else 0
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The published files
-
-
-def read_folder(path: Path) -> dict[str, list[Question]]:
-    """The three splits of CNN's or the Daily Mail's questions."""
-    for place in (path, path / "questions"):
-        if all((place / folder).is_dir() for folder in FOLDERS.values()):
-            return {split: read_files(place / folder) for split, folder in FOLDERS.items()}
-    raise ValueError(f"{path}: there must be folders {', '.join(FOLDERS.values())} in it, with .question files")
-
-
-def read_files(folder: Path) -> list[Question]:
-    """All ``.question`` files of a folder, in the order of their names."""
-    files = sorted(folder.glob("*.question"))
-    if not files:
-        raise ValueError(f"{folder}: there are no .question files in it")
-    return [read_file(file) for file in files]
-
-
-def read_file(path: Path) -> Question:
-    """One ``.question`` file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not text in UTF-8 ({error})") from None
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if len(lines) < 4:
-        raise ValueError(
-            f"{path}: it ends after line {lines[-1][0] if lines else 0}; address, document, question, answer and names "
-            "are separated by empty lines"
-        )
-    (_, story), (asked_at, asked), (answer_at, answer) = lines[1:4]
-    found = question(story, asked, answer.strip(), str(path))
-    if found.question.words.count(HOLE) != 1:
-        raise ValueError(f"{path}, line {asked_at}: the question must have one {HOLE}, not {asked.strip()[:60]!r}")
-    if answer.strip() not in found.names & set(found.document.words):
-        raise ValueError(f"{path}, line {answer_at}: the answer {answer.strip()[:60]!r} is no entity of the document")
-    return found
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# A made world
-
-RELATIONS: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = (
-    (
-        ("{a} bought {b} for a small fortune .", "{b} was sold to {a} after long talks ."),
-        ("the new owner of {b} is {a}", "{b} now belongs to {a}"),
-    ),
-    (
-        ("{a} sued {b} over a broken promise .", "{b} was taken to court by {a} ."),
-        ("a judge hears {a} against {b}", "{b} must answer the claims of {a}"),
-    ),
-    (
-        ("{a} hired {b} as an adviser .", "{b} took a job in the office of {a} ."),
-        ("{b} now works for {a}", "{a} is the employer of {b}"),
-    ),
-    (
-        ("{a} beat {b} in the final .", "{b} lost the last match to {a} ."),
-        ("{a} celebrates a victory over {b}", "{b} mourns a defeat by {a}"),
-    ),
-    (
-        ("{a} wrote a book about {b} .", "{b} is the hero of a novel by {a} ."),
-        ("the author {a} portrays {b}", "readers know {b} from {a}"),
-    ),
-    (
-        ("{a} rescued {b} from the river .", "{b} was pulled out of the water by {a} ."),
-        ("{b} owes a life to {a}", "{a} saved {b}"),
-    ),
-    (
-        ("{a} taught {b} to paint .", "{b} learned drawing from {a} ."),
-        ("{a} was the teacher of {b}", "{b} was a pupil of {a}"),
-    ),
-    (
-        ("{a} came to {b} for dinner .", "{b} cooked a meal for {a} ."),
-        ("{b} was the host of {a}", "{a} was the guest of {b}"),
-    ),
-)
-"""How a fact between a and b is told, and how it is asked for."""
-
-OPENINGS = ("", "", "on monday ", "later ", "in the end ", "officials said that ", "as expected ", "this year ")
-
-
-def stories(config: Config, size: int, least: int, dice: random.Random) -> Iterator[tuple[str, str, str]]:
-    """Made stories of ``least`` facts or more, each with a question and its answer."""
-    world = random.Random("cloze: world")
-    usual = [world.sample(range(config.entities), config.entities) for _ in RELATIONS]
-    for _ in range(size):
-        hole = dice.randrange(2)
-        facts = _facts(config, usual, hole, dice.randint(least, config.facts), dice)
-        relation, *pair = facts[0]
-        told = [_told(fact, dice) for fact in dice.sample(facts, len(facts))]
-        names = [f"{MARK}{number}" for number in pair]
-        answer, names[hole] = names[hole], HOLE
-        asked = dice.choice(RELATIONS[relation][1]).format(a=names[0], b=names[1])
-        yield " ".join(told), asked, answer
-
-
-def _facts(
-    config: Config, usual: list[list[int]], hole: int, size: int, dice: random.Random
-) -> list[tuple[int, int, int]]:
-    """Relations between two entities. The first is asked for; the second is the same between others; the third has the
-    entity that the question will name. None has the same relation twice."""
-    asked = dice.randrange(len(RELATIONS))
-    facts: list[tuple[int, int, int]] = []
-    while len(facts) < size:
-        relation = asked if len(facts) < 2 else dice.randrange(len(RELATIONS))
-        told = [entity for fact in facts for entity in fact[1:]]
-        one = dice.choice(told) if told and dice.random() < 0.5 else dice.randrange(config.entities)
-        if len(facts) == 2:
-            one = facts[0][2 - hole]
-        other = usual[relation][one] if dice.random() < config.habit else dice.randrange(config.entities)
-        if dice.random() < 0.5 and len(facts) > 1:
-            one, other = other, one
-        if one == other or any(fact[0] == relation and {one, other} & set(fact[1:]) for fact in facts):
-            continue
-        facts.append((relation, one, other))
-    return facts
-
-
-def _told(fact: tuple[int, int, int], dice: random.Random) -> str:
-    relation, one, other = fact
-    text = dice.choice(RELATIONS[relation][0]).format(a=f"{MARK}{one}", b=f"{MARK}{other}")
-    return dice.choice(OPENINGS) + text

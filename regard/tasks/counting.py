@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
-from regard.tasks._generated import Batch, GeneratedTask
+from regard.tasks.task import Batch, GeneratedTask
 
 
 class Group(NamedTuple):

@@ -22,24 +22,23 @@ validation and test are the same always, whatever the size of the batches.
 from __future__ import annotations
 
 import dataclasses
-import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from regard._lazy import nearest
-from regard.tasks import _digit_files as files
-from regard.tasks._canvases import DISTORTIONS, Addends, Distorted, Pairs, Plain, Plan, Scattered, drawn
-from regard.tasks._digit_files import SPLITS, Pictures
-from regard.tasks._download import locate
-from regard.tasks._generated import Batch, Generated
+from regard.data import images as files
+from regard.data.canvases import DISTORTIONS, Addends, Distorted, Pairs, Plain, Plan, Scattered, drawn
+from regard.data.download import locate
+from regard.data.images import Pictures
+from regard.tasks.task import SPLITS, Batch, Loader, Rows, Task, check_split, generated
 
-FORMAT = 1
 KINDS = ("plain", "translated", "cluttered", "two", "distorted", "addition", "npz", "folder")
 DRAWN = "drawn"
 Canvas = Plain | Scattered | Pairs | Distorted | Addends
@@ -87,23 +86,20 @@ class Config:
             raise ValueError("pictures of a folder are scaled to one size: say which, size = 32 for instance")
 
 
-class Digits:
-    """Pictures in, classes out; see the module's docstring.
-
-    Args:
-        data: overrides ``config.data``. Nothing is read before it is needed.
-        about: what is known without the data: ``sizes`` and ``classes``.
-    """
+class Digits(Task):
+    """Pictures in, classes out; see the module's docstring. What is known without the data: ``sizes``, ``classes``."""
 
     kind: ClassVar[str] = "digits"
     unit: ClassVar[str] = "images"
     settings: ClassVar[type] = Config
+    learned_from = ("kind", "size", "colour", "distortion")
 
-    def __init__(self, config: Config, data: Path | str | None = None, *, about: dict[str, Any] | None = None):
-        self.config, self.data, self._about = config, data, about
-        if about is None:
-            self._about = {"sizes": self._measure(), "classes": self._names()}
+    def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        super().__init__(config, data, known=known)
         self._planned = lru_cache(maxsize=4)(self._plan)
+
+    def learn(self) -> dict[str, Any]:
+        return {"sizes": self._measure(), "classes": self._names()}
 
     @cached_property
     def pictures(self) -> dict[str, Pictures]:
@@ -174,14 +170,12 @@ class Digits:
     @property
     def sizes(self) -> dict[str, int]:
         """What a system must know: channels, height and width of an image, and the number of classes."""
-        assert self._about is not None
-        return dict(self._about["sizes"])
+        return dict(self.known["sizes"])
 
     @property
     def classes(self) -> list[str]:
         """What the classes are called."""
-        assert self._about is not None
-        return list(self._about["classes"])
+        return list(self.known["classes"])
 
     def _measure(self) -> dict[str, int]:
         size, classes = self.size, len(self._names())
@@ -194,20 +188,15 @@ class Digits:
             return [str(number) for number in range(100 if self.config.kind == "two" else 19)]
         return self.pictures["train"].classes
 
-    def loader(self, split: str, *, seed: int = 0, shuffle: bool | None = None) -> Generated:
-        """Batches of a split; only ``train`` is shuffled unless ``shuffle`` says otherwise."""
-        count, size = len(self._part(split)), self.config.batch
-        mixed = split == "train" if shuffle is None else shuffle
-
-        @lru_cache(maxsize=1)
-        def order(epoch: int) -> np.ndarray:
-            return np.random.default_rng([seed, epoch]).permutation(count) if mixed else np.arange(count)
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
+        rows = Rows(len(self._part(split)), self.config.batch, seed, shuffle)
 
         def make(random: np.random.Generator, epoch: int, number: int) -> Batch:
-            return self.make(split, order(epoch)[number * size : (number + 1) * size], random)
+            return self.make(split, rows(epoch, number), random)
 
-        identity = {"split": split, "content": self._content(split), **self._identity()}
-        return Generated(make, -(-count // size), seed=(SPLITS.index(split), seed), fresh=mixed, identity=identity)
+        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name != "data"}
+        identity = {"split": split, "content": self._content(split), **settings}
+        return generated(make, len(rows), seed=(SPLITS.index(split), seed), fresh=shuffle, identity=identity)
 
     def make(self, split: str, rows: np.ndarray, random: np.random.Generator | None = None) -> Batch:
         """A batch of some digits of a split, in this order; ``random`` is for training alone."""
@@ -246,41 +235,8 @@ class Digits:
         pixels = files.read_image(path, sizes["height"], sizes["width"], sizes["channels"])
         return torch.from_numpy(pixels).float() / 255
 
-    def save(self, folder: Path) -> None:
-        """Write the settings and what a system must know; the pictures stay where they are."""
-        folder.mkdir(parents=True, exist_ok=True)
-        about: dict[str, Any] = {"format": FORMAT, "task": "digits", "config": dataclasses.asdict(self.config)}
-        about |= {"sizes": self.sizes, "classes": self.classes}
-        if self.data:
-            about["data"] = DRAWN if str(self.data) == DRAWN else str(Path(self.data).expanduser().absolute())
-        (folder / "task.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: Path, data: Path | str | None = None, **changes: Any) -> Self:
-        """The task that :meth:`save` wrote, with some settings changed; ``data`` says where its data lies now."""
-        path = folder / "task.json"
-        try:
-            written = json.loads(path.read_text(encoding="utf-8"))
-            found, task, values = written["format"], written["task"], {**written["config"], **changes}
-            about = {name: written[name] for name in ("sizes", "classes")}
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{path}: not the description of a task") from None
-        if found != FORMAT or task != "digits":
-            raise ValueError(f"{path}: the task {task!r} in format {found}; expected 'digits' in format {FORMAT}")
-        fields = [field.name for field in dataclasses.fields(Config)]
-        for key in values:
-            if key not in fields:
-                raise ValueError(f"{path}: digits has no setting {key!r}: {nearest(key, fields)}")
-        same = not changes.keys() & {"kind", "size", "colour", "distortion"}
-        return cls(Config(**values), data or written.get("data"), about=about if same else None)
-
     def _part(self, split: str) -> Pictures:
-        if split not in SPLITS:
-            raise ValueError(f"no split is called {split!r}: {nearest(split, SPLITS)}")
-        return self.pictures[split]
-
-    def _identity(self) -> dict[str, Any]:
-        return {name: value for name, value in dataclasses.asdict(self.config).items() if name != "data"}
+        return self.pictures[check_split(split)]
 
     def _content(self, split: str) -> int:
         part = self._part(split)

@@ -2,8 +2,8 @@
 
 One graph of which some nodes are labelled, as Cora (the answer of a node may use the features of all), or many graphs,
 as PPI (whole graphs are unseen until the test). The data is a folder in one of the formats of
-:mod:`regard.tasks._graph_files`, a graph of PyTorch Geometric or NetworkX as it is, or generated
-(:mod:`regard.tasks._graph_sets`).
+:mod:`regard.data.graph_files`, a graph of PyTorch Geometric or NetworkX as it is, or generated
+(:mod:`regard.data.graph_sets`).
 
 A batch is one graph, disconnected if it holds several, and is not shared between processes:
 
@@ -20,42 +20,31 @@ Metrics: accuracy or, with several labels a node, micro-F1.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
+import safetensors.torch
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard._lazy import nearest
+from regard.data import graph_files
+from regard.data.download import locate
+from regard.data.graph_batches import Sampler, join
+from regard.data.graph_objects import foreign, is_foreign
+from regard.data.graph_sets import GENERATED
+from regard.data.graphs import Graph
+from regard.data.sparse import compact, csr, is_sparse, rows_to_one
 from regard.edges import Edges
-from regard.tasks import _graph_files
-from regard.tasks._download import locate
-from regard.tasks._generated import Generated
-from regard.tasks._graph import (
-    SPLITS,
-    Graph,
-    Sampler,
-    compact,
-    csr,
-    foreign,
-    is_foreign,
-    is_sparse,
-    join,
-    rows_to_one,
-)
-from regard.tasks._graph_sets import GENERATED
+from regard.tasks.task import Batch, Loader, Rows, Task, check_split, generated
 
-FORMAT = 1
 NORMALIZE = ("none", "rows", "columns")
-Batch = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -98,29 +87,22 @@ class Config:
                 raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
 
 
-class Graphs:
+class Graphs(Task):
     """Nodes in, classes out; see the module's docstring.
 
     Args:
         data: a folder or a name as in ``config.data``, which it overrides; a PyG ``Data``, a NetworkX graph, or several
             by split, ``{"train": [...], "valid": [...], "test": [...]}``.
-        classes: what the classes are called, if they are known already.
-        scale: mean and deviation of the features, likewise.
+        known: what the classes are called, and ``scale``, the mean and deviation of the features.
     """
 
     kind: ClassVar[str] = "graph"
     unit: ClassVar[str] = "nodes"
     settings: ClassVar[type] = Config
 
-    def __init__(
-        self,
-        config: Config,
-        data: Any = None,
-        *,
-        classes: Sequence[str] | None = None,
-        scale: tuple[Tensor, Tensor] | None = None,
-    ):
-        self.config, self.data = config, data
+    def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        super().__init__(config, data, known=known or {})
+        classes, scale = self.known.get("classes"), self.known.get("scale")
         self.graphs = [replace(graph, self_loops=config.self_loops) for graph in self._read(classes)]
         widths = sorted({graph.features.shape[1] for graph in self.graphs})
         if len(widths) > 1 or len({graph.several for graph in self.graphs}) > 1:
@@ -131,9 +113,10 @@ class Graphs:
         if highest > len(self.classes) or (self.several and highest < len(self.classes)):
             raise ValueError(f"the data has {highest} classes, and {len(self.classes)} were expected")
         self._given = self.graphs
-        self.scale = scale
+        self.scale: tuple[Tensor, Tensor] | None = scale
         """Mean and deviation of each feature, where columns are normalized."""
         self._normalize()
+        self.known = {"classes": self.classes, "scale": self.scale}
 
     def _read(self, classes: Sequence[str] | None) -> list[Graph]:
         config, data = self.config, self.data
@@ -149,7 +132,7 @@ class Graphs:
         settings: dict[str, Any] = dict(subset=config.subset, symmetric=config.symmetric, seed=config.data_seed)
         if (folder / _KEPT).exists():
             return _kept(folder / _KEPT)
-        return _graph_files.read(folder, classes=classes, **settings)
+        return graph_files.read(folder, classes=classes, **settings)
 
     def _classes(self) -> list[str]:
         first = self.graphs[0]
@@ -177,27 +160,25 @@ class Graphs:
         width = self.graphs[0].features.shape[1]
         return {"features": width, "classes": len(self.classes), "several": self.several}
 
-    def loader(self, split: str, *, seed: int = 0, shuffle: bool | None = None) -> Generated:
-        """Batches of a split; only ``train`` is shuffled unless ``shuffle`` says otherwise."""
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         chosen, config = self._chosen(split), self.config
-        mixed = split == "train" if shuffle is None else shuffle
         if config.neighbours:
             whole = chosen[0] if len(chosen) == 1 else _one(chosen)
             nodes, sample = whole.of_split(split).numpy(), Sampler(whole, config.neighbours, config.hops)
-            rows = _Rows(len(nodes), config.batch_nodes, seed, mixed)
+            rows = Rows(len(nodes), config.batch_nodes, seed, shuffle)
 
             def make(random: np.random.Generator, epoch: int, number: int) -> Batch:
                 return sample(nodes[rows(epoch, number)], random)
 
         else:
-            rows = _Rows(len(chosen), config.batch_graphs, seed, mixed)
+            rows = Rows(len(chosen), config.batch_graphs, seed, shuffle)
             # What was joined last is kept, so that an only graph is made into a batch once.
             joined = lru_cache(maxsize=4)(lambda some: join([chosen[row] for row in some], split))
 
             def make(random: np.random.Generator, epoch: int, number: int) -> Batch:
                 return dict(joined(tuple(np.sort(rows(epoch, number)).tolist())))
 
-        return Generated(make, len(rows), seed=(seed,), fresh=mixed, identity=self._identity(chosen, split))
+        return generated(make, len(rows), seed=(seed,), fresh=shuffle, identity=self._identity(chosen, split))
 
     def wholes(self, split: str | None = None) -> Iterator[tuple[Graph, Batch]]:
         """Each graph of a split as a batch of its own, no neighbours left out; all graphs and nodes if None."""
@@ -210,49 +191,28 @@ class Graphs:
         labels = torch.cat([graph.labels[graph.of_split(split)] for graph in chosen])
         return metrics(torch.cat(list(predictions)), labels)
 
-    def save(self, folder: Path) -> None:
-        """Write what is needed to answer: configuration, classes and where the data is, or the data itself if it came
-        as an object."""
-        folder.mkdir(parents=True, exist_ok=True)
-        about = {
-            "format": FORMAT,
-            "task": "graphs",
-            "config": dataclasses.asdict(self.config),
-            "classes": self.classes,
-            "scale": None if self.scale is None else [part.tolist() for part in self.scale],
-        }
-        if self.data is not None and is_foreign(self.data):
-            _keep(self._given, folder / _KEPT)
-        elif self.data:
-            about["data"] = (
-                str(self.data) if str(self.data) in GENERATED else str(Path(self.data).expanduser().absolute())
-            )
-        (folder / "task.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    def pack(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Classes and scale; the graphs too, if they came as objects."""
+        scale = None if self.scale is None else [part.tolist() for part in self.scale]
+        came_as_object = self.data is not None and is_foreign(self.data)
+        files = {_KEPT: _keep(self._given)} if came_as_object else {}
+        return {"classes": self.classes, "scale": scale}, files
 
     @classmethod
-    def load(cls, folder: Path, data: Any = None, **changes: Any) -> Self:
-        """The task that :meth:`save` wrote; ``data`` says where its data lies now, or which other graph is asked."""
-        path = folder / "task.json"
-        try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-            found, task, values = about["format"], about["task"], {**about["config"], **changes}
-            classes, scale = about["classes"], about["scale"]
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{path}: not the description of a task") from None
-        if found != FORMAT or task != "graphs":
-            raise ValueError(f"{path}: the task {task!r} in format {found}; expected 'graphs' in format {FORMAT}")
-        fields = [field.name for field in dataclasses.fields(Config)]
-        for name in values:
-            if name not in fields:
-                raise ValueError(f"{path}: graphs has no setting {name!r}: {nearest(name, fields)}")
-        kept = folder if (folder / _KEPT).exists() else None
-        chosen = data if data is not None else kept or about.get("data")
+    def unpack(cls, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
+        scale = facts["scale"]
         known = None if scale is None else (torch.tensor(scale[0]), torch.tensor(scale[1]))
-        return cls(Config(**values), chosen, classes=classes, scale=known)
+        return {"classes": facts["classes"], "scale": known}
+
+    def _home(self) -> str | None:
+        return None if self.data is not None and is_foreign(self.data) else super()._home()
+
+    @classmethod
+    def found(cls, folder: Path) -> Path | None:
+        return folder if (folder / _KEPT).exists() else None
 
     def _chosen(self, split: str) -> list[Graph]:
-        if split not in SPLITS:
-            raise ValueError(f"no split is called {split!r}: {nearest(split, SPLITS)}")
+        check_split(split)
         chosen = [graph for graph in self.graphs if len(graph.of_split(split))]
         if not chosen:
             raise ValueError(f"no node with a label is in the split {split!r}")
@@ -272,24 +232,6 @@ def _one(graphs: Sequence[Graph]) -> Graph:
     index = torch.cat([graph.index + int(start) for graph, start in zip(graphs, before)], dim=1)
     split = torch.cat([graph.split for graph in graphs])
     return Graph(together["features"], index, together["labels"], split, self_loops=graphs[0].self_loops)
-
-
-class _Rows:
-    """Which items are in a batch: all in their order or, if shuffled, in one that depends on seed and epoch alone."""
-
-    def __init__(self, items: int, size: int, seed: int, shuffle: bool):
-        self.items, self.size, self.seed, self.shuffle = items, size, seed, shuffle
-        self._order = lru_cache(maxsize=1)(self._draw)
-
-    def _draw(self, epoch: int) -> np.ndarray:
-        whole = np.arange(self.items)
-        return np.random.default_rng([self.seed, epoch]).permutation(whole) if self.shuffle else whole
-
-    def __len__(self) -> int:
-        return -(-self.items // self.size)
-
-    def __call__(self, epoch: int, number: int) -> np.ndarray:
-        return self._order(epoch)[number * self.size : (number + 1) * self.size]
 
 
 class Adapted:
@@ -346,7 +288,7 @@ def metrics(logits: Tensor, labels: Tensor) -> dict[str, float]:
 _KEPT = "graphs.safetensors"
 
 
-def _keep(graphs: Sequence[Graph], path: Path) -> None:
+def _keep(graphs: Sequence[Graph]) -> bytes:
     tensors: dict[str, Tensor] = {}
     names: dict[str, str] = {}
     for number, graph in enumerate(graphs):
@@ -363,14 +305,14 @@ def _keep(graphs: Sequence[Graph], path: Path) -> None:
         tensors |= {key + "index": graph.index, key + "labels": graph.labels, key + "split": graph.split}
         if graph.names is not None:
             names[f"{number}"] = json.dumps(graph.names, ensure_ascii=False)
-    save_file({key: tensor.contiguous().clone() for key, tensor in tensors.items()}, path, metadata=names)
+    return safetensors.torch.save(
+        {key: tensor.contiguous().clone() for key, tensor in tensors.items()}, metadata=names
+    )
 
 
 def _kept(path: Path) -> list[Graph]:
-    from safetensors import safe_open
-
-    tensors = load_file(path)
-    with safe_open(path, "pt") as file:
+    tensors = safetensors.torch.load_file(path)
+    with safetensors.safe_open(path, "pt") as file:
         names = {key: json.loads(text) for key, text in (file.metadata() or {}).items()}
     graphs = []
     for number in range(len({key.split(".")[0] for key in tensors})):

@@ -15,9 +15,9 @@ from functools import cache
 from typing import ClassVar
 
 from regard._lazy import nearest
+from regard.data.text import Corpus, Listed, Pairs
+from regard.data.tokens import Tokenizer
 from regard.tasks._pairs import PairTask
-from regard.tasks._text import Corpus, Listed, Pairs
-from regard.tasks._tokens import Tokenizer
 
 LIMIT = 1_000_000
 
@@ -162,6 +162,7 @@ class NumberWords(PairTask):
     """
 
     settings: ClassVar[type] = Config
+    reads_data = False
     config: Config
 
     def make_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:

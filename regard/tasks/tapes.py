@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
-from regard.tasks._generated import Batch, GeneratedTask
+from regard.tasks.task import Batch, GeneratedTask
 
 PAPER: dict[str, dict[str, Any]] = {
     "copy": {"bits": 8, "shortest": 1, "longest": 20},

@@ -19,11 +19,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from regard.tasks import _metrics
-from regard.tasks._metrics import Link
+from regard.data.text import Corpus, Listed, Pairs, key
+from regard.data.tokens import Tokenizer
+from regard.metrics import alignment
+from regard.metrics.alignment import Link
 from regard.tasks._pairs import PairTask
-from regard.tasks._text import Corpus, Listed, Pairs, key
-from regard.tasks._tokens import Tokenizer
 
 NOUNS = {  # English: Spanish, and its gender
     "cat": ("gato", "m"), "dog": ("perro", "m"), "bird": ("pájaro", "m"), "boy": ("niño", "m"),
@@ -331,6 +331,7 @@ class ToyGrammar(PairTask):
     """
 
     settings: ClassVar[type] = Config
+    reads_data = False
     config: Config
     BINS: ClassVar[tuple[int, ...]] = (8, 12, 16, 20, 24)
 
@@ -401,8 +402,8 @@ class ToyGrammar(PairTask):
             height, width = len(example.target.split()), len(example.source.split())
             for layer, heads in enumerate(np.asarray(weights)[..., :height, :width]):
                 for head, matrix in [*enumerate(heads), (-1, heads.mean(0))]:
-                    links.setdefault((layer, head), []).append(_metrics.argmax_links(matrix))
-        return {place: _metrics.alignment_error(ours, gold) for place, ours in links.items()}
+                    links.setdefault((layer, head), []).append(alignment.argmax_links(matrix))
+        return {place: alignment.alignment_error(ours, gold) for place, ours in links.items()}
 
 
 def _alignment(weights: Sequence[np.ndarray | None], examples: Sequence[Example | None]) -> dict[str, float]:
@@ -413,8 +414,8 @@ def _alignment(weights: Sequence[np.ndarray | None], examples: Sequence[Example 
             continue
         words = example.target.split()
         content = [(s, t) for s, t in example.alignment if words[t] in CONTENT]
-        hits, asked = _metrics.aligned_within(matrix, content)
+        hits, asked = alignment.aligned_within(matrix, content)
         near, total = near + hits, total + asked
-        ours.append(_metrics.argmax_links(np.asarray(matrix)[: len(words)]))
+        ours.append(alignment.argmax_links(np.asarray(matrix)[: len(words)]))
         gold.append(example.alignment)
-    return {"aligned": 100 * near / max(total, 1), "aer": _metrics.alignment_error(ours, gold)}
+    return {"aligned": 100 * near / max(total, 1), "aer": alignment.alignment_error(ours, gold)}

@@ -3,21 +3,27 @@
 The data is a folder (or one file) in a format that people have: ``train.en`` beside ``train.de``, and ``val`` and
 ``test`` likewise, as in Multi30k; tab-separated pairs, as Tatoeba has them; or JSON lines; plain or gzipped. Where
 there is no validation or test file, sentences are held out of the training text, so that none is on both sides. Files
-too large for memory are streamed.
+too large for memory are streamed. With ``data=generated`` the sentences are those of the toy grammar.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 from regard._lazy import nearest
-from regard.tasks import _text
-from regard.tasks._download import locate
+from regard.data import text as texts
+from regard.data.download import locate
+from regard.data.text import BadLines, Corpus, Files, Listed, Pairs, Parallel, Tabs
+from regard.data.tokens import LEVELS, Tokenizer
+from regard.tasks._batches import PairLoader
 from regard.tasks._pairs import PairTask
-from regard.tasks._text import BadLines, Corpus, Files, Parallel
-from regard.tasks._tokens import LEVELS, Tokenizer
+from regard.tasks.toy_grammar import sentence
+
+GENERATED = "generated"
 
 
 @dataclass(frozen=True)
@@ -29,15 +35,17 @@ class Config:
     tgt: str = "de"
     """Language of the target."""
     data: str = ""
-    """A folder, a file, or the name of a known data set such as ``multi30k``."""
+    """A folder, a file, the name of a known data set such as ``multi30k``, or ``generated``."""
     train: str = ""
     """Name of the training files without the language, where it does not start with "train"."""
     valid: str = ""
     """The same for validation (else what starts with "val" or "dev")."""
     test: str = ""
     """The same for testing (else what starts with "test")."""
-    columns: str = "1,2"
-    """Columns of source and target in tab-separated files."""
+    columns: str = ""
+    """Columns of source and target in tab-separated files, such as ``1,2``. If empty, those that the first line of a
+    file names (``en``, tab, ``fr``); without such a line the first is the source and the second the target, but for
+    files that are named after the source's language, as Tatoeba's are after the other language than English."""
     level: str = "bpe"
     """``bpe``, ``word`` or ``char``."""
     vocab: int = 8000
@@ -64,7 +72,8 @@ class Config:
         for name, least in (("max_length", 2), ("batch_tokens", 1), ("valid_size", 0), ("test_size", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
-        _columns(self.columns)
+        if self.columns:
+            _columns(self.columns)
 
 
 class Translation(PairTask):
@@ -83,9 +92,12 @@ class Translation(PairTask):
     @cached_property
     def _corpora(self) -> dict[str, Corpus]:
         config = self.config
+        if str(self.data or config.data) == GENERATED:
+            return dict(_generated())
         path = locate(self.data or config.data)
         names = {"train": config.train, "valid": config.valid, "test": config.test}
-        found = _text.find(path, config.src, config.tgt, _columns(config.columns), names)
+        columns = _columns(config.columns) if config.columns else None
+        found = texts.find(path, config.src, config.tgt, columns, names)
         train = found["train"]
         streams = self._streams(train)
         if streams and isinstance(train, Parallel) and not config.skip_bad:
@@ -95,22 +107,36 @@ class Translation(PairTask):
         if not missing:
             return dict(found)
         # Of a stream only the beginning is read for this; what is like it is then left out everywhere.
-        head = {"head": _text.CHUNK} if streams else {}
-        return {**found, **_text.hold_out(train, missing, BadLines(config.skip_bad), **head)}
+        head = {"head": texts.CHUNK} if streams else {}
+        return {**found, **texts.hold_out(train, missing, BadLines(config.skip_bad), **head)}
+
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> PairLoader:
+        loader, corpus = super().batches_of(split, seed, shuffle), self._corpora[split]
+        if isinstance(corpus, Tabs):
+            sides = zip(corpus.columns, (self.config.src, self.config.tgt), ("source", "target"))
+            told = " and ".join(f"column {column} as {language}, the {side}" for column, language, side in sides)
+            loader.note = f"{corpus.place(0)}: {told}"
+        return loader
 
     def make_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        train = self._corpora["train"]
-        assert isinstance(train, Files)
-        config = self.config
+        train, config = self._corpora["train"], self.config
         settings: dict[str, Any] = dict(level=config.level, vocab=config.vocab, lowercase=config.lowercase)
         whole = (pairs for pairs, _ in train.chunks(BadLines(config.skip_bad)))
-        chunks = list(train.sample() if self._streams(train) else whole)
+        chunks = list(train.sample() if isinstance(train, Files) and self._streams(train) else whole)
         source = [text for chunk in chunks for text in chunk.source]
         target = [text for chunk in chunks for text in chunk.target]
         if config.shared:
             both = Tokenizer.train([*source, *target], **settings)
             return both, both
         return Tokenizer.train(source, **settings), Tokenizer.train(target, **settings)
+
+
+def _generated() -> Iterator[tuple[str, Corpus]]:
+    for split, size in (("train", 60), ("valid", 8), ("test", 8)):
+        dice = random.Random(f"translation: {split}")
+        made = [sentence(dice.randint(3, 8), dice) for _ in range(size)]
+        pairs = Pairs([one.source for one in made], [one.target for one in made], list(range(1, size + 1)))
+        yield split, Listed(pairs, (f"generated, {split}",) * 2)
 
 
 def _columns(text: str) -> tuple[int, int]:

@@ -11,6 +11,15 @@ SCHEDULES = ("constant", "noam", "inverse_sqrt", "cosine", "step", "plateau")
 PRECISIONS = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 
 
+def _no_device(device: str) -> str:
+    """What to do instead of naming an accelerator."""
+    import torch
+
+    found = torch.accelerator.current_accelerator(check_available=True)
+    seen = "no accelerator" if found is None else f"{found.type}, which auto takes"
+    return f"device = {device!r}: it is auto or cpu. auto takes what torch sees; torch {torch.__version__} sees {seen}"
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """The ``[train]`` section of a recipe.
@@ -87,11 +96,12 @@ class TrainConfig:
     tensorboard: bool = True
 
     def __post_init__(self) -> None:
+        if self.device not in ("auto", "cpu"):
+            raise ValueError(_no_device(self.device))
         for name, known in {
             "optimizer": OPTIMIZERS,
             "schedule": SCHEDULES,
             "precision": ("auto", *PRECISIONS),
-            "device": ("auto", "cpu"),
             "decay_in": ("epochs", "steps"),
             "mode": ("min", "max"),
         }.items():

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard._threads import notice_busy_cores
 from regard.training import optimizers
 from regard.training.config import PRECISIONS, TrainConfig
 from regard.training.means import Means
@@ -66,6 +67,7 @@ class Engine:
     def __init__(self, model: nn.Module, config: TrainConfig):
         if config.threads:
             torch.set_num_threads(min(config.threads, _most_threads()))
+        notice_busy_cores(torch.get_num_threads())
         self.plain, self.config = model, config
         self.own_forward = "forward" in vars(model)
         self.accelerator = _accelerator(config)

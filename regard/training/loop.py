@@ -141,7 +141,9 @@ class _Loop:
                 raise TypeError(f"the {name} data cannot be resumed: it has no state_dict() and load_state_dict()")
         self.valid_start = valid.state_dict() if valid is not None else {}
         self.length = _length(train)
-        self.schedule = Schedule(config, _last_step(config, self.length))
+        last = _last_step(config, self.length)
+        self.warmup = _warmup(config, last)
+        self.schedule = Schedule(dataclasses.replace(config, warmup=self.warmup), last)
         self.state = State()
         self.means = Means(self.team)
         self.norm: Tensor | float = 0.0
@@ -153,6 +155,8 @@ class _Loop:
         state, config = self.state, self.config
         if config.precision == "auto":
             self.progress.say(f"computing in {chosen_precision(config)}")
+        if self.warmup != config.warmup:
+            self.progress.say(f"warm-up shortened from {config.warmup} to {self.warmup} steps: the training is short")
         if state.step:
             self.progress.say(f"going on from step {state.step}, epoch {self.position:.2f}")
         else:
@@ -413,6 +417,14 @@ def _length(loader: Loader) -> int | None:
         return len(loader) or None  # type: ignore[arg-type]
     except TypeError:
         return None
+
+
+def _warmup(config: TrainConfig, last: int | None) -> int:
+    """As configured, or a tenth of a training of which it would be more than a third. That of noam stays: it sets the
+    height of the rate, too."""
+    if config.schedule == "noam" or last is None or config.warmup * 3 <= last:
+        return config.warmup
+    return max(1, last // 10)
 
 
 def _last_step(config: TrainConfig, length: int | None) -> int | None:

@@ -17,7 +17,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,28 +44,46 @@ class Run:
         self.tensorboard = self.folder / "tensorboard"
         self.models = self.folder / "models"
         self.checkpoints = self.folder / "checkpoints"
+        self.summary: Any = None
+        """How the last session in this process ended; see :class:`regard.training.Summary`."""
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"
 
     @classmethod
-    def create(cls, folder: str | Path, recipe: str = "") -> Run:
-        """A new run in an empty or new folder. Of several processes only the first writes."""
+    def create(cls, folder: str | Path, recipe: str = "", save: Callable[[Path], None] | None = None) -> Run:
+        """A new run in a folder that is new, empty, or holds no more than the beginning of one that was killed.
+
+        ``save`` writes the files of the task. Of several processes only the first writes.
+        """
         run = cls(folder)
         if not is_main():
             return run
+        cls.check_free(folder)
+        for part in (run.task, run.models, run.checkpoints):
+            part.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_file(run.folder / "recipe.toml", recipe)
+        if save is not None:
+            save(run.task)
+        # Last: a folder that has it is a run.
+        run._write({"created": datetime.now(UTC).isoformat(timespec="seconds")})
+        return run
+
+    @classmethod
+    def check_free(cls, folder: str | Path) -> None:
+        """May a new run be made there? An error says why not."""
+        run = cls(folder)
         if run.folder.exists() and not run.folder.is_dir():
             raise FileExistsError(f"{run.folder} is a file; a run needs a folder")
         if (run.folder / "run.json").exists():
             raise FileExistsError(f"{run.folder} already holds a run; resume it, or choose another folder")
-        if run.folder.exists() and any(run.folder.iterdir()):
+        if not run.folder.exists():
+            return
+        ours = {"recipe.toml", *(part.name for part in (run.task, run.models, run.checkpoints))}
+        names = {path.name for path in run.folder.iterdir() if not path.name.startswith(".")}
+        trained = any(any(part.iterdir()) for part in (run.models, run.checkpoints) if part.is_dir())
+        if names - ours or trained:
             raise FileExistsError(f"{run.folder} is not empty and is not a run; choose another folder")
-        for part in (run.task, run.models, run.checkpoints):
-            part.mkdir(parents=True, exist_ok=True)
-        checkpoint.write_file(run.folder / "recipe.toml", recipe)
-        # Last: a folder that has it is a run.
-        run._write({"created": datetime.now(UTC).isoformat(timespec="seconds")})
-        return run
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
@@ -95,6 +113,13 @@ class Run:
     def note(self, **facts: Any) -> None:
         """Add to what ``run.json`` says."""
         self._write(self.facts() | facts)
+
+    def change(self, recipe: str, what: Mapping[str, Any]) -> None:
+        """Go on with another recipe; ``run.json`` tells the history."""
+        checkpoint.write_file(self.folder / "recipe.toml", recipe)
+        last = self.last()
+        step = int(last.name.split("-")[1]) if last else 0
+        self.note(history=[*self.facts().get("history", []), {"step": step, **what}])
 
     def _write(self, facts: Mapping[str, Any]) -> None:
         content = {"format": FORMAT, "regard": regard.__version__, **facts}
@@ -150,13 +175,16 @@ class Run:
         tensors, about = checkpoint.read_weights(source)
         # Tensors that are one and the same must stay so.
         cast = {id(each): each.half() if half and each.is_floating_point() else each for each in tensors.values()}
-        pack = Run.create(folder, (self.folder / "recipe.toml").read_text(encoding="utf-8"))
-        for path in sorted(self.task.iterdir()):
-            content = path.read_bytes()
-            if path.name == "task.json":
-                kept = {key: value for key, value in json.loads(content).items() if key != "data"}
-                content = (json.dumps(kept, indent=2, ensure_ascii=False) + "\n").encode()
-            checkpoint.write_file(pack.task / path.name, content)
+
+        def save(task: Path) -> None:
+            for path in sorted(self.task.iterdir()):
+                content = path.read_bytes()
+                if path.name == "task.json":
+                    kept = {key: value for key, value in json.loads(content).items() if key != "data"}
+                    content = (json.dumps(kept, indent=1, ensure_ascii=False) + "\n").encode()
+                checkpoint.write_file(task / path.name, content)
+
+        pack = Run.create(folder, (self.folder / "recipe.toml").read_text(encoding="utf-8"), save)
         pack.write_model("best", {name: cast[id(tensor)] for name, tensor in tensors.items()}, about)
         pack.checkpoints.rmdir()
         pack.note(

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.tasks._stories import Loader, Question, Table, Vocabulary, batch, read_babi, read_json, read_typed, words
-from regard.tasks._worlds import WORLDS, generate
+from regard.data.stories import Question, read_babi, read_json, read_typed, words
+from regard.data.worlds import WORLDS, generate
+from regard.tasks._stories import Table, Vocabulary, batch, story_loader
 from regard.tasks.babi import Babi, Config, numbers
 
 STORY = """1 Mary moved to the bathroom.
@@ -214,7 +215,7 @@ def _tables():
 
 def test_shuffled_batches_are_full_and_depend_on_seed_and_epoch_alone():
     tables = list(_tables())
-    loader = Loader(tables, 16, seed=3)
+    loader = story_loader(tables, 16, seed=3)
     assert len(loader) == 4
     first = [made["answer"] for made in loader]
     second = [made["answer"] for made in loader]
@@ -223,13 +224,13 @@ def test_shuffled_batches_are_full_and_depend_on_seed_and_epoch_alone():
     assert len(large.unique()) == 64 and not torch.equal(large, torch.cat(second)[:, 0])
     small = torch.cat(first)[:, 1]
     assert len(small[:45].unique()) == 45  # once through, then again
-    again = Loader(tables, 16, seed=3)
+    again = story_loader(tables, 16, seed=3)
     assert torch.equal(torch.cat([made["answer"] for made in again]), torch.cat(first))
-    assert not torch.equal(torch.cat([made["answer"] for made in Loader(tables, 16, seed=4)]), torch.cat(first))
+    assert not torch.equal(torch.cat([made["answer"] for made in story_loader(tables, 16, seed=4)]), torch.cat(first))
 
 
 def test_in_order_every_question_comes_once():
-    loader = Loader(list(_tables()), 16, shuffle=False, validation=True)
+    loader = story_loader(list(_tables()), 16, shuffle=False, validation=True)
     answers = torch.cat([made["answer"] for made in loader])
     assert answers[:, 0].tolist() == list(range(70))
     assert answers[:, 1].tolist() == [*range(45), *[-1] * 25]
@@ -240,15 +241,15 @@ def test_in_order_every_question_comes_once():
 
 def test_a_loader_goes_on_where_it_stopped():
     tables = list(_tables())
-    loader, whole = Loader(tables, 16, seed=3), list(Loader(tables, 16, seed=3))
+    loader, whole = story_loader(tables, 16, seed=3), list(story_loader(tables, 16, seed=3))
     running = iter(loader)
     next(running), next(running)
-    other = Loader(tables, 16, seed=3)
+    other = story_loader(tables, 16, seed=3)
     other.load_state_dict(json.loads(json.dumps(loader.state_dict())))
     for made, expected in zip(other, whole[2:], strict=True):
         assert all(torch.equal(made[name], expected[name]) for name in expected)
     with pytest.raises(ValueError, match="seed was 3 and is 4"):
-        Loader(tables, 16, seed=4).load_state_dict(loader.state_dict())
+        story_loader(tables, 16, seed=4).load_state_dict(loader.state_dict())
 
 
 def test_batches_are_cut_to_their_longest_story():

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.tasks._passages import FIRST, Typed, read_typed
-from regard.tasks.cloze import HOLE, MARK, RELATIONS, Cloze, Config, read_file, stories
+from regard.data.cloze import HOLE, MARK, RELATIONS, read_file, stories
+from regard.data.passages import Typed, read_typed
+from regard.tasks._passages import FIRST
+from regard.tasks.cloze import Cloze, Config
 
 SMALL = Config(train_size=130, test_size=40, batch=16)
 
@@ -47,7 +49,7 @@ def _facts(story: str) -> list[tuple[int, str, str]]:
 
 
 def test_the_answer_follows_from_the_story_and_from_nothing_less():
-    for story, asked, answer in stories(Config(), 300, 3, random.Random(1)):
+    for story, asked, answer in stories(300, 3, 6, 20, 0.8, random.Random(1)):
         facts = _facts(story)
         assert len(facts) == story.count(" .") and 3 <= len(facts) <= Config().facts
         ((relation, a, b),) = [

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.tasks._canvases import Distorted, Pairs, Scattered, drawn
-from regard.tasks._digit_files import read_idx, read_idx_folder
+from regard.data.canvases import Distorted, Pairs, Scattered, drawn
+from regard.data.images import read_idx, read_idx_folder
 from regard.tasks.catch import Catch
 from regard.tasks.catch import Config as CatchConfig
 from regard.tasks.digits import DISTORTIONS, Config, Digits
@@ -99,7 +99,7 @@ class TestFiles:
         with pytest.raises(ValueError, match=r"a\.npz.*y_test"):
             Digits(Config(kind="npz"), tmp_path)
         (tmp_path / "a.npz").write_bytes(b"nothing")
-        with pytest.raises(ValueError, match="not a whole npz"):
+        with pytest.raises(ValueError, match="not a whole archive"):
             Digits(Config(kind="npz"), tmp_path)
 
     def test_a_folder_of_images(self, tmp_path):
@@ -177,21 +177,21 @@ class TestCanvases:
 
     def test_a_quarter_turn(self):
         digits = np.random.default_rng(0).integers(0, 256, (1, 1, 28, 28)).astype(np.uint8)
-        from regard.tasks._canvases import _turned
+        from regard.data.canvases import _turned
 
         matrix = _turned(np.array([np.pi / 2]), np.ones(1), np.full((1, 2), 14.0), 14.0).astype(np.float32)
         found = Distorted(28, 28, "R").paint(digits, np.zeros(1, int), {"matrix": matrix})[0, 0]
         assert np.allclose(found, np.rot90(digits[0, 0], -1) / 255, atol=1e-4)
 
     def test_thin_plates_go_through_their_points(self):
-        from regard.tasks._canvases import _thin_plate
+        from regard.data.canvases import _thin_plate
 
         steps = (np.arange(4) + 0.5) * 7
         points = np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2)
         assert np.allclose(_thin_plate(points, 28), np.eye(16), atol=1e-4)
 
     def test_four_corners_make_a_perspective(self):
-        from regard.tasks._canvases import _CORNERS, _homography
+        from regard.data.canvases import _CORNERS, _homography
 
         random = np.random.default_rng(0)
         source = _CORNERS * 10 + random.normal(0, 2, (5, 4, 2))

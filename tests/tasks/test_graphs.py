@@ -1,5 +1,6 @@
 """Graphs from files, objects and generators; batches of them, whole and drawn."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -14,7 +15,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.tasks._graph import Graph, Sampler, _choose
+from regard.data.graph_batches import Sampler, _choose
+from regard.data.graphs import Graph
 from regard.tasks.graphs import Adapted, Config, Graphs, metrics
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -163,6 +165,10 @@ def test_real_cora():
     assert graph.features.layout == torch.sparse_csr
     assert torch.allclose(graph.features.to_dense().sum(1), torch.ones(2708))
     assert task.classes[3] == "neural networks"
+    (graph,) = Graphs(Config(data=str(folder), subset="cora")).graphs
+    crow, column, value = graph.features.crow_indices(), graph.features.col_indices(), graph.features.values()
+    whole = hashlib.sha256(b"".join(t.numpy() for t in (crow, column, value, graph.index, graph.labels, graph.split)))
+    assert whole.hexdigest() == "b0b699208694cc937e1e508bb670abd648bd8bbd8f79609b5648eda9992ffd49"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -232,6 +238,9 @@ def test_ppi_errors(tmp_path):
     write_ppi(tmp_path)
     np.save(tmp_path / "toy-feats.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match=r"toy-feats\.npy"):
+        Graphs(Config(data=str(tmp_path)))
+    (tmp_path / "toy-feats.npy").unlink()
+    with pytest.raises(ValueError, match=r"toy-feats\.npy is missing"):
         Graphs(Config(data=str(tmp_path)))
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from regard.data.tokens import UNKNOWN
 from regard.tasks import NumberWords
-from regard.tasks._tokens import UNKNOWN
 from regard.tasks.number_words import Config, spell
 
 BY_HAND = """

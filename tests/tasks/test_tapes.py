@@ -156,7 +156,7 @@ def test_bad_settings_are_named(options, message):
 
 
 def test_no_data_is_read():
-    with pytest.raises(ValueError, match="makes its own data"):
+    with pytest.raises(ValueError, match="generates its own data"):
         Tapes(Config(), "some/folder")
     with pytest.raises(ValueError, match="'train'"):
         Tapes(Config()).loader("trian")

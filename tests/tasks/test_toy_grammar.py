@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
+from regard.data.tokens import UNKNOWN
 from regard.tasks import ToyGrammar
 from regard.tasks import toy_grammar as grammar
-from regard.tasks._tokens import UNKNOWN
 from regard.tasks.toy_grammar import Config, sentence
 
 # Which target words a source word can become: a second copy of the lexicon, written as a flat list.

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from regard import _lazy
+from regard.data.tokens import BOS, EOS, Tokenizer
 from regard.tasks import Translation
-from regard.tasks._tokens import BOS, EOS, Tokenizer
 from regard.tasks.translation import Config
 
 SENTENCES = [(f"I have {n} cats.", f"Ich habe {n} Katzen.") for n in range(60)] + [
@@ -281,5 +281,5 @@ def test_multi30k():
 
 def test_tokenizers_can_be_given(tmp_path):
     tokenizer = Tokenizer.train(["I love coffee."] * 3, vocab=300)
-    task = Translation(SMALL, write(tmp_path), tokenizers=(tokenizer, tokenizer))
+    task = Translation(SMALL, write(tmp_path), known={"source": tokenizer, "target": tokenizer})
     assert task.sizes["source_vocab"] == len(tokenizer)

@@ -127,3 +127,19 @@ def test_optimizers_take_their_fields(name):
         assert group["eps" if field == "epsilon" else field] == value
     if name != "adadelta":
         assert group["fused"]
+
+
+def test_a_warm_up_longer_than_a_third_of_the_training_is_shortened():
+    from regard.training.loop import _warmup
+
+    assert _warmup(TrainConfig(steps=300, warmup=100), 300) == 100
+    assert _warmup(TrainConfig(steps=276, warmup=800), 276) == 27
+    assert _warmup(TrainConfig(steps=4, warmup=100), 4) == 1
+    assert _warmup(TrainConfig(minutes=1, warmup=100), None) == 100
+    noam = TrainConfig(steps=100, warmup=4000, schedule="noam", width=8)
+    assert _warmup(noam, 100) == 4000
+
+
+def test_an_accelerator_is_not_named():
+    with pytest.raises(ValueError, match=r"device = 'cuda'.*torch .* sees"):
+        TrainConfig(steps=1, device="cuda")

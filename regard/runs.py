@@ -1,0 +1,186 @@
+"""From a recipe to a trained system, and back from a folder: what the command line does, as functions.
+
+    run = regard.train("translate-toy", "lr=0.002", out="runs/first")
+    model = regard.load(run.folder)                  # or the name of a shipped model
+    model = regard.load("translate-en-es")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from regard import registry, training
+from regard._lazy import load as load_member
+from regard._lazy import nearest
+from regard.registry import Recipe
+from regard.tasks.task import Task
+from regard.training import Run
+
+MAY_CHANGE = {
+    "train": {
+        *("steps", "epochs", "minutes", "patience", "validate_every", "keep", "average", "checkpoint_minutes"),
+        *("log_every", "tensorboard", "threads", "device"),
+    },
+    "task": {"skip_bad"},
+}
+"""What a run that goes on may change; all of [decode] too. Other changes need ``force``."""
+
+
+class Assembled(NamedTuple):
+    """What a recipe describes, made."""
+
+    recipe: Recipe
+    task: Task
+    model: nn.Module
+
+
+def assemble(recipe: Recipe, data: Any = None, *, task: Task | None = None, seed: int | None = None) -> Assembled:
+    """The task and the untrained model of a recipe.
+
+    Args:
+        data: where the data lies, instead of where the recipe says.
+        task: one that exists already, as in a run.
+        seed: of everything random from here on, the model's first weights above all; nothing is seeded if None.
+    """
+    if task is None:
+        task = registry.task(recipe.sections["task"]["name"])(recipe.build("task"), data)
+    if seed is not None:
+        training.seed(seed)
+    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
+    return Assembled(recipe, task, model)
+
+
+def train(
+    recipe: str | Path | Recipe,
+    *changes: str,
+    data: Any = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    command: str | None = None,
+    console: Any = None,
+    say: Callable[[str], None] | None = None,
+) -> Run:
+    """Train a recipe; the run holds everything that came of it, ``run.summary`` how it ended.
+
+    Args:
+        recipe: the name of one that ships, a ``.toml`` file, or one that was read.
+        changes: ``key=value``, as on the command line.
+        data: where the data lies, or data itself where the task takes objects.
+        out: the folder of the run; ``runs/NAME`` if None.
+        resume: go on with the run in that folder. Its own recipe counts then, and of ``recipe`` only the name.
+        force: when going on, change also what is not made to change, such as the learning rate.
+        command: what to type in order to go on, printed after Ctrl-C.
+        console: a ``rich.console.Console`` for the progress instead of stderr.
+        say: takes a line about what is trained; nothing is said if None.
+    """
+    name = recipe.name if isinstance(recipe, Recipe) else Path(recipe).stem
+    folder = Path(out) if out is not None else Path("runs") / name
+    if resume:
+        run = Run.open(folder)
+        made = _taken_up(run, name, changes, data, force)
+    else:
+        if training.is_main():
+            Run.check_free(folder)
+        chosen = (recipe if isinstance(recipe, Recipe) else registry.recipe(str(recipe))).change(changes)
+        made = assemble(chosen, data, seed=chosen.build("train").seed)
+    config = made.recipe.build("train")
+    loaders = made.task.loader("train", seed=config.seed), made.task.loader("valid")
+    if not resume:
+        run = Run.create(folder, made.recipe.toml(), made.task.save)
+    if training.is_main() and say:
+        size = sum(parameter.numel() for parameter in made.model.parameters())
+        say(f"{made.recipe.name}: {type(made.model).__name__} with {size:,} parameters, in {folder}")
+        if report := loaders[0].report():
+            say(report)
+    run.summary = training.fit(
+        made.model, *loaders, run, config, resume=resume, command=command, unit=made.task.unit, console=console
+    )
+    return run
+
+
+def _taken_up(run: Run, name: str, changes: Sequence[str], data: Any, force: bool) -> Assembled:
+    """What a run was made of, with what may change changed, and that written down in the run."""
+    before = Recipe.read(run.folder / "recipe.toml", name)
+    wanted = [
+        (section, key, value)
+        for section, key, value in before.parsed(changes)
+        if before.sections.get(section, {}).get(key) != value
+    ]
+    fixed = [f"{section}.{key}" for section, key, _ in wanted if not _may_change(section, key)]
+    if fixed and not force:
+        free = ", ".join(sorted(MAY_CHANGE["train"]))
+        raise ValueError(
+            f"{run.folder} goes on with the {' and '.join(fixed)} that it was begun with. Begin another run with "
+            f"--out, or add --force to change it all the same; what may change freely: {free}, and [decode]"
+        )
+    recipe = before.change(changes)
+    settings = {key: value for section, key, value in wanted if section == "task"}
+    task = registry.task(recipe.sections["task"]["name"]).load(run.task, data, **settings)
+    made = assemble(recipe, task=task, seed=recipe.build("train").seed)
+    if wanted and training.is_main():
+        if settings:
+            task.save(run.task)
+        told = {f"{section}.{key}": value for section, key, value in wanted}
+        run.change(recipe.toml(), {"at": datetime.now(UTC).isoformat(timespec="seconds"), "changed": told})
+    return made
+
+
+def _may_change(section: str, key: str) -> bool:
+    return section == "decode" or key in MAY_CHANGE.get(section, ())
+
+
+class Opened(NamedTuple):
+    """A run or a shipped model, with its weights."""
+
+    run: Run
+    recipe: Recipe
+    task: Task
+    model: nn.Module
+
+
+def open_run(where: str | Path | Run, which: str | None = None, data: Any = None) -> Opened:
+    """Task and model of a run's folder or of a shipped model.
+
+    Args:
+        which: ``average``, ``best`` or ``last`` weights; by default the first of these that the run has.
+        data: where the task's data lies now, if it is needed and has moved.
+    """
+    run = where if isinstance(where, Run) else Run.open(folder_of(where))
+    recipe = Recipe.read(run.folder / "recipe.toml")
+    if chosen := run.facts().get("alignment"):  # which of many heads says where a word came from; see Text.choose_head
+        recipe = recipe.change(f"system.alignment_{part}={chosen[part]}" for part in ("layer", "head"))
+    task = registry.task(recipe.sections["task"]["name"]).load(run.task, data)
+    made = assemble(recipe, task=task)
+    training.load_weights(made.model, run.weights(which))
+    return Opened(run, *made)
+
+
+def folder_of(where: str | Path) -> Path:
+    """The folder of a run or of a shipped model."""
+    folder = Path(where)
+    if not folder.exists() and str(where) in registry.shipped():
+        return registry.PRETRAINED / str(where)
+    if not folder.is_dir():
+        known = nearest(str(where), registry.shipped())
+        raise ValueError(f"{where}: neither the folder of a run nor a shipped model; {known}")
+    return folder
+
+
+def load(where: str | Path | Run, *others: str | Path | Run, which: str | None = None, data: Any = None) -> Any:
+    """A trained system that answers: the folder of a run, or a shipped model by name; with ``others``, several that
+    decide together. Arguments as for :func:`open_run`."""
+    found, *more = (_answering(each, which, data) for each in (where, *others))
+    return found.join(more) if more else found
+
+
+def _answering(where: str | Path | Run, which: str | None, data: Any) -> Any:
+    opened = open_run(where, which, data)
+    name = str(where.folder if isinstance(where, Run) else where)
+    return load_member("regard.predictors", opened.task.kind)(opened.model, opened.task, opened.recipe, name)
+
