@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor, nn
 
-from regard.systems.transformer import Transformer, positions
+from regard.layers.transformer import positions
+from regard.systems.transformer import Transformer
 
 if TYPE_CHECKING:
-    from regard.trained.text import Text
+    from regard.predictors.text import Text
 
 LONGEST = 1024  # positions that the engine knows
 

@@ -33,7 +33,7 @@ from regard import kernels, masks
 from regard.memory import Memory
 
 if TYPE_CHECKING:
-    from regard.trained.text import Text
+    from regard.predictors.text import Text
 
 
 def write(trained: Text, folder: Path, quantization: str | None = None) -> None:

@@ -2,8 +2,8 @@
 
     app = create(["translate-en-es", "runs/translate"])          # uvicorn.run(app), or regard.serve.server.run(app)
 
-Every model has a route of its own, so that ``/openapi.json`` tells what its questions and answers are. What a kind of
-model takes and gives is its card's business (``cards/``); here are the routes and the pages, in ``gate`` who may come
+Every model has a route of its own, so that ``/openapi.json`` tells what its questions and answers are. What a model
+takes and gives is in ``card``; here are the routes and the pages, in ``gate`` who may come
 in, in ``batching`` who answers, in ``problems`` what an error looks like.
 """
 
@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import math
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+import re
+import shlex
+import textwrap
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,19 +31,29 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from regard import __version__, registry
+from regard.predictors.predictor import Predictor
 from regard.serve import principle
 from regard.serve.batching import Batcher, Closed, Fault, Full
-from regard.serve.cards import About, Card, Problem, deal
+from regard.serve.card import About, Card, Problem
 from regard.serve.gate import Gate
 from regard.serve.limits import Limits
 from regard.serve.problems import ProblemDetails, documented, invalid, problem, refused
-from regard.trained import Trained
 from regard.views.page import VIEWER
 
-ANSWERING = ("malformed", "too-slow", "too-large", "invalid", "unanswerable", "busy", "fault", "unavailable", "timeout")
+ANSWERING = (
+    *("malformed", "too-slow", "too-large", "not-json", "invalid", "unanswerable"),
+    *("busy", "fault", "unavailable", "timeout"),
+)
+
+LISTED = 20
+"""Names of models in an error."""
+
+CLIENT_LEFT = 499
+"""Nobody reads this status but the metrics; nginx uses the same."""
 
 
 class Health(BaseModel):
@@ -49,7 +64,7 @@ class Health(BaseModel):
 
 
 def create(
-    models: Sequence[Card | Trained | str | Path],
+    models: Sequence[Card | Predictor | str | Path],
     *,
     limits: Limits | None = None,
     token: str | None = None,
@@ -61,13 +76,15 @@ def create(
     Args:
         models: shipped models by name, folders of runs, or systems that are already open.
         limits: how much clients may ask for.
-        token: what they must send as ``Authorization: Bearer TOKEN``; nothing if None. Pages need none.
+        token: what they must send as ``Authorization: Bearer TOKEN``, printable ASCII without spaces; nothing if None.
+            Pages need none.
         hosts: the names that the server goes by, if only these are to be answered to.
         explorer: serve the pages too.
     """
     limits = limits or Limits()
-    if token is not None and not token.strip():
-        raise ValueError("the token is empty")
+    if token is not None and not re.fullmatch(r"[!-~]+", token):
+        wrong = "the token is empty" if not token else "the token has spaces or characters that are not ASCII"
+        raise ValueError(f"{wrong}; openssl rand -hex 16 prints a good one")
     cards = _named([open_card(each) for each in models])
     meter = Meter()
     batchers: dict[str, Batcher] = {}
@@ -79,8 +96,7 @@ def create(
             await warming
         yield
         warming.cancel()
-        for batcher in batchers.values():
-            await asyncio.to_thread(batcher.close, limits.seconds)
+        await asyncio.gather(*(asyncio.to_thread(each.close, limits.seconds) for each in batchers.values()))
 
     app = FastAPI(
         title="regard",
@@ -92,26 +108,32 @@ def create(
         lifespan=lifespan,
         dependencies=[] if token is None else [Depends(HTTPBearer(auto_error=False))],
         responses=documented(*([] if token is None else ["unauthorized"]), *([] if hosts is None else ["misdirected"])),
-        exception_handlers={HTTPException: refused, RequestValidationError: invalid},
+        exception_handlers={
+            404: _not_found([card.name for card in cards]),
+            HTTPException: refused,
+            RequestValidationError: invalid,
+        },
     )
     pages = _pages() if explorer else {}
-    app.add_middleware(Gate, limits=limits, token=token, hosts=hosts, seen=meter.request, open_paths=tuple(pages))
+    app.add_middleware(Gate, limits=limits, token=token, hosts=hosts, on_request=meter.request, open_paths=tuple(pages))
 
-    def add(path: str, name: str, about: str, who: Any, answer: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
-        """A route that asks ``answer``, with the questions of all its clients together."""
-        batcher = Batcher(answer, most=limits.batch, waiting=limits.queue, name=path, seen=meter.batches(path))
+    def add(path: str, name: str, about: str, wire: Any, answer: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+        """A route whose questions (``wire.Question``) are answered together, those of all its clients."""
+        batcher = Batcher(
+            answer, max_batch=limits.batch, max_waiting=limits.queue, name=path, on_batch=meter.batches(path)
+        )
         batchers[path] = batcher
         meter.watch(path, batcher)
 
-        async def ask(question: Any) -> Response:
-            return await _answered(batcher, question, limits.seconds)
+        async def ask(question: Any, request: Request) -> Response:
+            return await _unless_left(request, _answered(batcher, question, limits.seconds))
 
-        ask.__annotations__["question"] = who.Question
+        ask.__annotations__["question"] = wire.Question
         app.add_api_route(
             path,
             ask,
             methods=["POST"],
-            response_model=who.Answer,
+            response_model=wire.Answer,
             responses=documented(*ANSWERING),
             operation_id=name,
             summary=about,
@@ -152,6 +174,9 @@ def create(
     async def metrics() -> Response:
         return Response(generate_latest(meter.registry), media_type=CONTENT_TYPE_LATEST)
 
+    directory = _directory(list(abouts.values()), token is not None)
+    for path in ("/docs",) if explorer else ("/", "/docs"):
+        app.router.routes.append(Route(path, lambda request: PlainTextResponse(directory), methods=["GET"]))
     for path, page in pages.items():
         app.router.routes.append(Route(path, page, methods=["GET"]))
     _describe_problems(app)
@@ -164,18 +189,45 @@ def at_hand(runs: Path = Path("runs")) -> tuple[list[Card], dict[str, str]]:
     folders = [str(path.parent) for path in sorted(runs.glob("*/run.json"))]
     for where in [*registry.shipped(), *folders]:
         try:
-            cards.append(open_card(where))
-        except (ValueError, OSError, ModuleNotFoundError) as error:
-            others[where] = str(error)
+            card = open_card(where)
+            card.about()  # needs the data of some
+            cards.append(card)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a folder may hold anything, and a Rust panic of tokenizers is no Exception
+            others[where] = _reason(error)
     return cards, others
+
+
+def _reason(error: BaseException) -> str:
+    """In one line; an error that was not written for people to read is named."""
+    text = " ".join(str(error).split())
+    readable = text and isinstance(error, ValueError | OSError | ModuleNotFoundError)
+    return textwrap.shorten(text if readable else f"{type(error).__name__}: {text}", 400, placeholder=" …")
+
+
+async def _unless_left(request: Request, answer: Coroutine[Any, Any, Response]) -> Response:
+    """The answer, or its computation cancelled as soon as the client closes the connection."""
+    answering, leaving = asyncio.create_task(answer), asyncio.create_task(_disconnected(request))
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return answering.result() if answering.done() else Response(status_code=CLIENT_LEFT)
+    finally:
+        answering.cancel()
+        leaving.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _answered(batcher: Batcher, question: Any, seconds: float) -> Response:
     try:
         answer = await batcher.ask(question, seconds)
     except Full as full:
-        told = "come back in a while; the header Retry-After says when"
-        return problem("busy", told, headers={"retry-after": str(max(1, math.ceil(full.seconds)))})
+        detail = "come back in a while; the header Retry-After says when"
+        return problem("busy", detail, headers={"retry-after": str(max(1, math.ceil(full.seconds)))})
     except Closed:
         return problem("unavailable", "the server is shutting down", headers={"retry-after": "10"})
     except TimeoutError:
@@ -199,11 +251,11 @@ def _path(card: Card) -> str:
     return f"/api/models/{card.name}/answer"
 
 
-def open_card(model: Card | Trained | str | Path) -> Card:
+def open_card(model: Card | Predictor | str | Path) -> Card:
     """The card of a shipped model, of a run, or of what is already open."""
     if isinstance(model, Card):
         return model
-    return deal(model if isinstance(model, Trained) else Trained.open(model))
+    return Card(model if isinstance(model, Predictor) else Predictor.open(model))
 
 
 def _named(cards: Sequence[Card]) -> Sequence[Card]:
@@ -215,6 +267,47 @@ def _named(cards: Sequence[Card]) -> Sequence[Card]:
             card.name, number = f"{name}-{number}", number + 1
         taken.add(card.name)
     return cards
+
+
+def _not_found(models: Sequence[str]) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
+    """A handler that tells whoever asked for an unknown model which there are, the nearest names first."""
+
+    async def handler(request: Request, error: Exception) -> Response:
+        model = re.match(r"/api/models/([^/]{1,200})(/answer)?$", request.scope["path"])
+        if model is None:
+            return problem("not-found", "see / and /openapi.json for what there is")
+        nearest = sorted(models, key=lambda name: -SequenceMatcher(None, model[1].lower(), name.lower()).ratio())
+        more = "" if len(models) <= LISTED else f" and {len(models) - LISTED} more, see /api/models"
+        return problem("not-found", f"no model has this name; there are {', '.join(nearest[:LISTED]) or 'none'}{more}")
+
+    return handler
+
+
+def _directory(abouts: Sequence[About], token: bool) -> str:
+    """Where things are, for people who open the server's address in a browser."""
+    width = max((len(about.name) for about in abouts), default=0)
+    examples = {about.name: json.dumps(example) for about in abouts for example in about.examples[:1]}
+    name = min(examples, key=lambda name: len(examples[name]), default="NAME")
+    send = ["Content-Type: application/json", *(["Authorization: Bearer TOKEN"] if token else [])]
+    command = [f"curl -s ADDRESS/api/models/{name}/answer", *(f"-H '{header}'" for header in send)]
+    return "\n".join(
+        [
+            f"regard {__version__}: trained attention models over HTTP",
+            "",
+            *(f"  {about.name:{width}}  {about.title}" for about in abouts),
+            "",
+            f"  {' '.join(command)} -d {shlex.quote(examples.get(name, 'QUESTION'))}",
+            "",
+            "GET  /api/models              all models, with questions to try",
+            "POST /api/models/NAME/answer  ask one of them",
+            "GET  /openapi.json            the fields of all questions and answers",
+            "GET  /healthz                 is every model able to answer?",
+            "GET  /metrics                 for Prometheus",
+            "",
+            "docs/serving.md tells more: limits, errors, tokens.",
+            "",
+        ]
+    )
 
 
 def _describe_problems(app: FastAPI) -> None:
@@ -254,12 +347,12 @@ TYPES = {
 
 def _pages() -> dict[str, Callable[[Request], Response]]:
     """Path → the file, read now: what a client sends never becomes the name of a file."""
-    found = {"/": _page(PAGE / "index.html")}
+    pages = {"/": _page(PAGE / "index.html")}
     for prefix, folder in (("/page", PAGE), ("/viewer", VIEWER)):
         for file in sorted(folder.rglob("*")):
             if file.suffix in TYPES and file.suffix != ".html":
-                found[f"{prefix}/{file.relative_to(folder).as_posix()}"] = _page(file)
-    return found
+                pages[f"{prefix}/{file.relative_to(folder).as_posix()}"] = _page(file)
+    return pages
 
 
 def _page(file: Path) -> Callable[[Request], Response]:
@@ -303,14 +396,14 @@ class Meter:
         self._latency.labels(path).observe(seconds)
 
     def batches(self, path: str) -> Callable[[int, float], None]:
-        """For ``Batcher(seen=…)``."""
+        """For ``Batcher(on_batch=…)``."""
         sizes, paces = self._sizes.labels(path), self._paces.labels(path)
 
-        def seen(size: int, seconds: float) -> None:
+        def on_batch(size: int, seconds: float) -> None:
             sizes.observe(size)
             paces.observe(seconds)
 
-        return seen
+        return on_batch
 
     def watch(self, path: str, batcher: Batcher) -> None:
         """Read the length of its queue whenever metrics are."""

@@ -20,7 +20,7 @@ log = logging.getLogger("regard.serve")
 
 
 class Full(Exception):
-    """Too many are waiting. ``seconds``: when it may be worth to come back."""
+    """Too many questions wait. ``seconds``: an estimate of when there will be room."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
@@ -31,13 +31,18 @@ class Closed(Exception):
 
 
 class Fault(Exception):
-    """This question made the one who answers fail; the log says how."""
+    """The function that answers failed at this question; the log says how."""
 
 
 @dataclass(eq=False)
-class _Asked:
+class _Pending:
     question: Any
     future: asyncio.Future[Any]
+
+    @property
+    def awaited(self) -> bool:
+        """Does anyone still want the answer?"""
+        return not self.future.done()
 
     def deliver(self, answer: Any) -> None:
         """From the thread, to the loop that waits."""
@@ -58,22 +63,23 @@ class Batcher:
 
     Args:
         answer: questions → as many answers in their order; only ever called in one thread.
-        most: how many questions it gets at once.
-        waiting: how many may wait.
-        seen: told of each batch its size and seconds, before its answers go out.
+        max_batch: the most questions that it gets at once.
+        max_waiting: the most questions that may wait.
+        on_batch: called with the size and the seconds of each batch, before its answers are delivered.
     """
 
     def __init__(
         self,
         answer: Callable[[Sequence[Any]], Sequence[Any]],
         *,
-        most: int,
-        waiting: int,
+        max_batch: int,
+        max_waiting: int,
         name: str = "",
-        seen: Callable[[int, float], None] | None = None,
+        on_batch: Callable[[int, float], None] | None = None,
     ):
-        self._answer, self._most, self._room, self._name, self._seen = answer, most, waiting, name, seen
-        self._queue: deque[_Asked] = deque()
+        self._answer, self._name, self._on_batch = answer, name, on_batch
+        self._max_batch, self._max_waiting = max_batch, max_waiting
+        self._queue: deque[_Pending] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -90,23 +96,24 @@ class Batcher:
 
     async def ask(self, question: Any, seconds: float | None = None) -> Any:
         """The answer; TimeoutError after so many seconds, and the question is then no longer waiting."""
-        asked = _Asked(question, asyncio.get_running_loop().create_future())
+        pending = _Pending(question, asyncio.get_running_loop().create_future())
         with self._changed:
             if self._closed:
                 raise Closed
-            if len(self._queue) >= self._room:
-                raise Full(self._pace * (1 + len(self._queue) // self._most))
+            if len(self._queue) >= self._max_waiting:
+                raise Full(self._pace * (1 + len(self._queue) // self._max_batch))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=f"regard {self._name}", daemon=True)
-                self._thread.start()
-            self._queue.append(asked)
+                thread = threading.Thread(target=self._work, name=f"regard {self._name}", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._queue.append(pending)
             self._changed.notify()
         try:
-            return await asyncio.wait_for(asked.future, seconds)
+            return await asyncio.wait_for(pending.future, seconds)
         finally:
             with self._changed:
-                if asked in self._queue:
-                    self._queue.remove(asked)
+                if pending in self._queue:
+                    self._queue.remove(pending)
 
     def close(self, seconds: float | None = None) -> None:
         """Take no more questions, turn away those that wait, and let the batch that is being computed end."""
@@ -114,37 +121,38 @@ class Batcher:
             self._closed = True
             turned_away, self._queue = list(self._queue), deque()
             self._changed.notify()
-        for asked in turned_away:
-            asked.deliver(Closed())
+        for pending in turned_away:
+            pending.deliver(Closed())
         if self._thread is not None:
             self._thread.join(seconds)
 
     def _work(self) -> None:
         while batch := self._take():
             began = time.perf_counter()
-            answers = self._answers([asked.question for asked in batch])
+            answers = self._answers(batch)
             took = time.perf_counter() - began
             self._pace = took if not self._pace else 0.8 * self._pace + 0.2 * took
-            if self._seen is not None:  # before the answers: whoever has one finds it counted
-                self._seen(len(batch), took)
-            for asked, answer in zip(batch, answers, strict=True):
-                asked.deliver(answer)
+            if self._on_batch is not None:  # before the answers: whoever has one finds it counted
+                self._on_batch(len(batch), took)
+            for pending, answer in zip(batch, answers, strict=True):
+                pending.deliver(answer)
 
-    def _take(self) -> list[_Asked]:
+    def _take(self) -> list[_Pending]:
         with self._changed:
             while not self._queue and not self._closed:
                 self._changed.wait()
-            return [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
+            return [self._queue.popleft() for _ in range(min(self._max_batch, len(self._queue)))]
 
-    def _answers(self, questions: list[Any]) -> Sequence[Any]:
+    def _answers(self, batch: list[_Pending]) -> Sequence[Any]:
         """A question that breaks its batch is found by asking one by one: its neighbours get their answers."""
         try:
-            answers = self._answer(questions)
-            if len(answers) != len(questions):
-                raise RuntimeError(f"{len(questions)} questions to {self._name} had {len(answers)} answers")
+            answers = self._answer([pending.question for pending in batch])
+            if len(answers) != len(batch):
+                raise RuntimeError(f"{len(batch)} questions to {self._name} had {len(answers)} answers")
             return answers
-        except Exception:
-            if len(questions) == 1:
+        # SystemExit and a Rust panic of tokenizers are no Exception, and would end the thread for everyone.
+        except BaseException:
+            if len(batch) == 1:
                 log.exception("%s failed at a question", self._name)
                 return [Fault()]
-        return [answer for question in questions for answer in self._answers([question])]
+        return [answer for pending in batch for answer in (self._answers([pending]) if pending.awaited else [None])]

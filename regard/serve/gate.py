@@ -44,7 +44,7 @@ class Gate:
     Args:
         hosts: names that the server goes by; None for any. A page elsewhere that has its own name point here (DNS
             rebinding) is stopped by this.
-        seen: told of each request its route, status and seconds.
+        on_request: called with the route, status and seconds of each request.
         open_paths: what needs no token, besides ``/healthz``.
     """
 
@@ -54,10 +54,11 @@ class Gate:
         limits: Limits,
         token: str | None = None,
         hosts: Collection[str] | None = None,
-        seen: Callable[[str, int, float], None] | None = None,
+        on_request: Callable[[str, int, float], None] | None = None,
         open_paths: Collection[str] = (),
     ):
-        self.app, self.limits, self.token, self.hosts, self.seen = app, limits, token, hosts, seen
+        self.app, self.limits, self.token, self.hosts = app, limits, token, hosts
+        self.on_request = on_request
         self.open_paths = {"/healthz", *open_paths}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,6 +67,8 @@ class Gate:
                 await self.app(scope, receive, send)
             return
         began, status = time.perf_counter(), 0
+        if head := scope["method"] == "HEAD":  # the routes know GET alone
+            scope = {**scope, "method": "GET"}
 
         async def guarded(message: Message) -> None:
             nonlocal status
@@ -74,6 +77,8 @@ class Gate:
                 headers = MutableHeaders(scope=message)
                 for name, value in GUARDS.items():
                     headers.setdefault(name, value)
+            elif head:
+                message = {**message, "body": b""}
             await send(message)
 
         try:
@@ -87,9 +92,9 @@ class Gate:
                 raise
             await problem("fault", "the server's log says more")(scope, receive, guarded)
         finally:
-            if self.seen is not None and status:
+            if self.on_request is not None and status:
                 route = getattr(scope.get("route"), "path", "other")
-                self.seen(route, status, time.perf_counter() - began)
+                self.on_request(route, status, time.perf_counter() - began)
 
     async def _admit(self, scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
         headers = Headers(scope=scope)
@@ -102,8 +107,8 @@ class Gate:
             async with asyncio.timeout(self.limits.body_seconds):
                 return None, _replay(await self._read(headers, receive), receive)
         except TimeoutError:
-            told = f"all of it must come within {self.limits.body_seconds:g} seconds"
-            return problem("too-slow", told, headers=_CLOSE), receive
+            detail = f"all of it must come within {self.limits.body_seconds:g} seconds"
+            return problem("too-slow", detail, headers=_CLOSE), receive
         except _TooLarge:
             if "expect" not in headers:  # who sends that waits for a word before the rest
                 await self._discard(receive)
@@ -112,7 +117,7 @@ class Gate:
     def _known(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         assert self.token is not None
-        same = hmac.compare_digest(given.strip().encode("latin-1"), self.token.encode("utf-8"))
+        same = hmac.compare_digest(given.strip(" \t").encode("latin-1"), self.token.encode("utf-8"))
         return scheme.lower() == "bearer" and same
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes:

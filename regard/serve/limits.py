@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -28,5 +29,5 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not value > 0:
-                raise ValueError(f"{name} = {value}: a limit must be more than 0")
+            if not 0 < value < math.inf:
+                raise ValueError(f"{name} = {value}: a limit must be more than 0, and finite")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 import regard
 from regard import parts, registry, scores
-from regard.serve.cards import Problem, Wire, told
+from regard.serve.card import Problem, Wire, described
 
 
 class Looked(BaseModel):
@@ -24,6 +24,8 @@ class Looked(BaseModel):
     value: str
     score: str
     normalizer: str
+    rows: str
+    columns: str
 
 
 class System(BaseModel):
@@ -46,8 +48,8 @@ def table() -> Principle:
     """The table of the lectures, from the code of the systems."""
     rows = []
     for name in registry.systems():
-        looks = registry.system(name).looks
-        sentence, paper = told(name)
+        looks = registry.system(name).uses
+        sentence, paper = described(name)
         looked = [Looked(where=where, **look._asdict()) for where, look in looks.items()]
         rows += [System(name=name, sentence=sentence, paper=paper, looks=looked)] if looked else []
     return Principle(systems=rows)

@@ -30,6 +30,7 @@ KINDS = {
     "not-allowed": _Kind(405, "This cannot be done here"),
     "too-slow": _Kind(408, "The request came too slowly"),
     "too-large": _Kind(413, "The request is too large"),
+    "not-json": _Kind(415, "The body is not declared to be JSON"),
     "misdirected": _Kind(421, "This server goes by another name"),
     "invalid": _Kind(422, "The question does not fit its schema"),
     "unanswerable": _Kind(422, "The question has no answer"),
@@ -63,9 +64,9 @@ def problem(
 ) -> Response:
     """The response that says so."""
     status, title = KINDS[kind]
-    told = ProblemDetails(type=f"urn:regard:{kind}", title=title, status=status, detail=detail, errors=list(errors))
+    details = ProblemDetails(type=f"urn:regard:{kind}", title=title, status=status, detail=detail, errors=list(errors))
     # ASCII: half a surrogate pair, which the name of a field may hold, cannot be written as UTF-8.
-    return Response(json.dumps(told.model_dump()), status, headers, media_type=MEDIA_TYPE)
+    return Response(json.dumps(details.model_dump()), status, headers, media_type=MEDIA_TYPE)
 
 
 def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
@@ -75,15 +76,14 @@ def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
         titles.setdefault(KINDS[kind].status, []).append(KINDS[kind].title)
     schema = {"$ref": "#/components/schemas/ProblemDetails"}
     content = {MEDIA_TYPE: {"schema": schema}}
-    return {status: {"description": " / ".join(told), "content": content} for status, told in titles.items()}
+    return {status: {"description": " / ".join(of_status), "content": content} for status, of_status in titles.items()}
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """What Starlette refused: an unknown path, a wrong method, a body that is not JSON."""
+    """What Starlette refused: a wrong method, a body that is not JSON."""
     assert isinstance(error, HTTPException)
     kind, headers = _BY_STATUS.get(error.status_code, "malformed"), Headers(error.headers or {})
     details = {
-        "not-found": "see /openapi.json for what there is",
         "not-allowed": f"only {headers.get('allow', 'other methods')} can be",
         "malformed": "the body must be JSON as RFC 8259 has it, not nested too deep",
     }
@@ -93,10 +93,13 @@ async def refused(request: Request, error: Exception) -> Response:
 async def invalid(request: Request, error: Exception) -> Response:
     """What does not fit the schema of a question."""
     assert isinstance(error, RequestValidationError)
-    found = error.errors()
-    if any(each["type"] == "json_invalid" for each in found):
+    if isinstance(error.body, bytes):  # FastAPI parses only what is declared to be JSON
+        wrong = "says that the body is something else" if "content-type" in request.headers else "is missing"
+        return problem("not-json", f"the header Content-Type {wrong}; send Content-Type: application/json")
+    faults = error.errors()
+    if any(each["type"] == "json_invalid" for each in faults):
         return problem("malformed", "the body must be JSON as RFC 8259 has it")
-    errors = [FieldError(where=_place(each["loc"]), detail=each["msg"][:200]) for each in found[:20]]
+    errors = [FieldError(where=_place(each["loc"]), detail=each["msg"][:200]) for each in faults[:20]]
     return problem("invalid", "; ".join(f"{each.where}: {each.detail}" for each in errors[:3]), errors=errors)
 
 

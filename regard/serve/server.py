@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import math
 import socket
 from collections.abc import Callable
@@ -15,7 +16,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.serve.limits import Limits
+from regard.serve.listener import BACKLOG, Listener, raise_descriptor_limit, refusal, too_many_connections
 from regard.serve.problems import problem
+
+log = logging.getLogger("regard.serve")
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -32,12 +36,20 @@ def run(
 
     Args:
         port: 0 for any that is free.
-        ready: told the address, once connections are taken.
+        ready: called with the address, once connections are taken.
     """
     limits = limits or Limits()
+    raise_descriptor_limit(2 * limits.connections)  # so many are held, half of them to say no
     with listen(host, port) as listener:
         address = f"http://{_shown(host)}:{listener.getsockname()[1]}"
-        server(app, limits, lambda: ready(address)).run(sockets=[listener])
+
+        def announce() -> None:
+            try:
+                ready(address)
+            except (OSError, ValueError) as error:  # standard output is closed, or nobody reads it any more
+                log.warning("serving at %s, which could not be printed: %s", address, error)
+
+        server(app, limits, announce).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
@@ -53,17 +65,19 @@ def server(app: ASGIApp, limits: Limits, ready: Callable[[], None] = lambda: Non
     """uvicorn with these limits; what a client sent is not logged."""
     config = uvicorn.Config(
         app,
-        http=patient(limits),
+        http=with_deadlines(limits),
         loop="asyncio",
         ws="none",
         lifespan="on",
-        log_level="warning",
+        log_level="error",  # warnings are what anybody sent, a line or two for each request
         access_log=False,
+        use_colors=False,  # else uvicorn asks standard output, which may be closed
         proxy_headers=False,
         server_header=False,
-        backlog=1024,
+        backlog=BACKLOG,
         timeout_keep_alive=math.ceil(limits.idle_seconds),
-        timeout_graceful_shutdown=math.ceil(limits.seconds),
+        # Longer than any request that is under way may take: each is told its own end.
+        timeout_graceful_shutdown=math.ceil(limits.body_seconds + limits.seconds) + 1,
     )
     made = _Server(config)
     made.ready = ready
@@ -72,9 +86,8 @@ def server(app: ASGIApp, limits: Limits, ready: Callable[[], None] = lambda: Non
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that takes connections there."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=1024)
+        return Listener.at(host, port)
     except OSError as error:
         raise ValueError(f"cannot listen at {_shown(host)}:{port}: {error.strerror or error}") from None
 
@@ -92,25 +105,25 @@ def _shown(host: str) -> str:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    told = "too many connections are open"
-    await problem("unavailable", told, headers={"connection": "close", "retry-after": "1"})(scope, receive, send)
+    await too_many_connections()(scope, receive, send)
 
 
-def patient(limits: Limits) -> type[H11Protocol]:
+def with_deadlines(limits: Limits) -> type[H11Protocol]:
     """HTTP over connections that are closed when a client keeps them without using them.
 
     uvicorn bounds the time between requests only: a client that sends its head byte by byte, or never takes its answer,
     would be waited for for ever.
     """
 
-    class Patient(H11Protocol):
+    class Protocol(H11Protocol):
         _deadlines: dict[str, asyncio.TimerHandle]
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._deadlines = {}
-            if len(self.connections) > 2 * limits.connections:
-                transport.abort()
+            if len(self.connections) > 2 * limits.connections:  # no request of theirs is waited for
+                transport.write(refusal())
+                transport.close()
             elif len(self.connections) > limits.connections:
                 self.app = _refuse
             self._expect("head", limits.head_seconds)
@@ -147,10 +160,10 @@ def patient(limits: Limits) -> type[H11Protocol]:
         def send_400_response(self, msg: str) -> None:
             if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
                 return self.transport.abort()
-            told = problem("malformed", "this is not HTTP/1.1 as RFC 9112 has it", headers={"connection": "close"})
+            response = problem("malformed", "this is not HTTP/1.1 as RFC 9112 has it", headers={"connection": "close"})
             for event in (
-                h11.Response(status_code=400, headers=told.raw_headers),
-                h11.Data(data=bytes(told.body)),
+                h11.Response(status_code=400, headers=response.raw_headers),
+                h11.Data(data=bytes(response.body)),
                 h11.EndOfMessage(),
             ):
                 self.transport.write(self.conn.send(event) or b"")
@@ -165,4 +178,4 @@ def patient(limits: Limits) -> type[H11Protocol]:
             if name in self._deadlines:
                 self._deadlines.pop(name).cancel()
 
-    return Patient
+    return Protocol

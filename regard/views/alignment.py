@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -38,6 +39,7 @@ from regard.views._shared import (
     shade,
 )
 from regard.views.page import Quantized, View
+from regard.views.picture import Picture
 from regard.views.text import ELLIPSIS, cells, clusters, pad, right_to_left, shorten, visible
 
 if TYPE_CHECKING:
@@ -412,3 +414,14 @@ def sentence(tokens: Sequence[str]) -> str:
         if any(token.startswith(mark) for token in tokens):
             return "".join(tokens).replace(mark, " ").strip()
     return " ".join(tokens)
+
+
+def picture(readings: Sequence[Reading], columns: Tokens = None, *, title: str = "") -> Picture:
+    """Alternative targets of one source, the best first: as text and as a figure the best alone."""
+    best = readings[0]
+    return Picture(
+        title,
+        partial(terminal, best.weights, best.rows, columns),
+        partial(beam, readings, columns, title=title),
+        partial(figure, best.weights, best.rows, columns, title=title),
+    )

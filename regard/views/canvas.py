@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.views._pixels import COLOURS, beside, packed, paint, pictures, save_animation, shaded, sheet
+from regard.views._shared import as_array
 from regard.views.page import View
+from regard.views.picture import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -181,3 +184,30 @@ def _boxes(name: str, boxes: Any, steps: tuple[int, ...]) -> np.ndarray | None:
     if found.shape != (*steps, 4):
         raise ValueError(f"{name} boxes are {(*steps, 4)}: x, y, side and σ in each step, not {found.shape}")
     return found
+
+
+def shown(made: Any, images: Any, titles: Sequence[str]) -> list[Picture]:
+    """A picture for each drawing of ``made``, which has ``canvas``, ``read``, ``write`` and ``patch``; they share one
+    figure and one animation. ``images`` is None where it drew from nothing, ``made.canvas`` where it classified."""
+    parts = {name: getattr(made, name) for name in ("canvas", "read", "write", "patch")}
+    if made.canvas is None:
+        whole: Any = partial(reading, images, made.read, made.patch, labels=titles)
+        moving = None
+    else:
+        boxes = made.read, made.write
+        whole = partial(figure, made.canvas, *boxes, images=images, labels=titles)
+        moving = partial(frames, made.canvas, *boxes, images=images)
+    found = []
+    for row, title in enumerate(titles):
+        one = {name: None if tensor is None else tensor[row] for name, tensor in (parts | {"image": images}).items()}
+        rows = slice(row, row + 1)
+        if made.canvas is None:
+            text: Any = partial(_as_text, images[row])
+        else:
+            text = partial(terminal, made.canvas[rows], images=None if images is None else images[rows])
+        found.append(Picture(title, text, partial(view, **one, title=title), whole, moving))
+    return found
+
+
+def _as_text(image: Any) -> str:
+    return "\n".join(shaded(as_array(image).mean(0)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from regard.views._shared import (
     shade,
 )
 from regard.views.page import Quantized, View
+from regard.views.picture import Picture
 from regard.views.text import ELLIPSIS, cells, labels, pad, shorten
 
 if TYPE_CHECKING:
@@ -286,3 +287,13 @@ def _below(question: str, prediction: str, answers: Sequence[str]) -> list[str]:
         return []
     right = "" if not answers else "   right" if prediction in answers else f"   wrong, it is {answers[0]}"
     return [question, f"→ {prediction}{right}"]
+
+
+def picture(words: Sequence[str], weights: Any, *, title: str = "", **about: Any) -> Picture:
+    """The document in all its forms; arguments as for :func:`terminal`."""
+    return Picture(
+        title or about.get("question", ""),
+        partial(terminal, words, weights, **about),
+        partial(view, words, weights, title=title, **about),
+        partial(figure, words, weights, **about),
+    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from regard.views._pixels import COLOURS, beside, packed, paint, pictures, save_animation, shaded
 from regard.views._shared import INK, MUTED, as_array
 from regard.views.page import Quantized, View
+from regard.views.picture import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -326,3 +328,38 @@ def _bars(drawing: Figure, probability: np.ndarray, names: list[str], left: floa
     axes.tick_params(length=0)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.spines["left"].set_color("#c9ced6")
+
+
+def played_picture(
+    screen: Any, location: Any, patch: Any, sides: Any, *, caught: bool, actions: Sequence[str], title: str = ""
+) -> Picture:
+    """A game in all its forms; it moves, so there is no still figure."""
+    parts, about = (screen, location, patch, sides), dict[str, Any](caught=caught, actions=actions)
+    return Picture(
+        title,
+        lambda: "\n".join(shaded(as_array(screen).max((0, 1)))),
+        partial(played, *parts, **about, title=title),
+        frames=partial(game, *parts, **about),
+        seconds=0.25,
+    )
+
+
+def shown(seen: Mapping[str, Any], classes: Sequence[str], titles: Sequence[str]) -> list[Picture]:
+    """A picture for each image of ``seen``, which holds ``image``, ``location``, ``patch``, ``probability`` and
+    ``sides``; they share one figure."""
+    each = {name: seen[name] for name in ("image", "location", "patch", "probability")}
+    whole = partial(figure, **each, sides=seen["sides"], classes=classes, labels=titles)
+    found = []
+    for row, title in enumerate(titles):
+        one = {name: tensor[row] for name, tensor in each.items()}
+        about: dict[str, Any] = {"sides": seen["sides"], "classes": classes, "title": title}
+        found.append(
+            Picture(
+                title,
+                partial(terminal, **one, classes=classes),
+                partial(view, **one, **about),
+                whole,
+                partial(frames, **one, **about),
+            )
+        )
+    return found

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from regard.views._fonts import drawable
 from regard.views._shared import BLOCKS, INK, LARGEST, MUTED, printable
 from regard.views.page import Quantized, View
+from regard.views.picture import Picture
 from regard.views.text import cells, pad, shorten, visible
 
 if TYPE_CHECKING:
@@ -354,3 +356,26 @@ def histogram(layers: Sequence[tuple[str, Any, Any]], *, title: str | None = Non
     if heading:
         drawing.suptitle(heading, fontsize=11.5, color=INK, x=0.01, ha="left", **plain)
     return drawing
+
+
+def picture(
+    weights: Any,
+    index: Any,
+    node: int,
+    *,
+    names: Sequence[str] | None = None,
+    told: Sequence[str] | None = None,
+    kinds: Sequence[int] | None = None,
+    classes: Sequence[str] | None = None,
+    head: int | None = None,
+    title: str = "",
+) -> Picture:
+    """The neighbourhood of a node in all its forms; ``told`` is what is said of each node as text, ``kinds`` its class
+    as a number. A figure shows one ``head`` or the mean of all."""
+    options: dict[str, Any] = {"names": names, "kinds": kinds, "classes": classes, "title": title}
+    return Picture(
+        title,
+        partial(terminal, weights, index, node, names=names, kinds=told),
+        partial(view, weights, index, node, **options),
+        partial(ego, weights, index, node, head=head, **options),
+    )

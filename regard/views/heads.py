@@ -11,6 +11,7 @@ in self-attention they are the same words, and one list does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from regard.views._fonts import drawable, wrapped
 from regard.views._shared import INK, MUTED, Tokens, as_array, darkest, names_of
 from regard.views.alignment import Reading
 from regard.views.page import View
+from regard.views.picture import Picture
 from regard.views.text import cells, labels, shorten, visible
 
 if TYPE_CHECKING:
@@ -296,3 +298,19 @@ def view(
     place = None if word is None else place_of(word, row_names)
     found = alignment.beam([Reading(row_names, array)], column_names, title=title, layers=layers)
     return View("heads", found.title, {**found.data, "word": place})
+
+
+_figure_of_word = word
+
+
+def picture(
+    weights: Any, words: Sequence[str], *, word: str | None = None, layer: int | None = None, title: str = ""
+) -> Picture:
+    """All heads of a sentence's self-attention or, with ``word``, what that word looks at (drawn in ``layer``)."""
+    if word is not None:
+        place_of(word, words)  # an error should come now
+    drawn = partial(figure, weights, words, title=title)
+    if word is not None:
+        drawn = partial(_figure_of_word, weights, word, words, layer=layer, title=title)
+    text, on_page = partial(terminal, weights, words, word=word), partial(view, weights, words, word=word, title=title)
+    return Picture(title, text, on_page, drawn)

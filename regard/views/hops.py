@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from regard.views._fonts import drawable, quiet, wrapped
 from regard.views._shared import BLOCKS, INK, MUTED, PLAIN, as_array, coloured, printable, shade
 from regard.views.page import Quantized, View
+from regard.views.picture import Picture
 from regard.views.text import ELLIPSIS, cells, labels, pad, shorten
 
 if TYPE_CHECKING:
@@ -178,3 +180,23 @@ def _below(question: str, prediction: str, answer: str | None) -> list[str]:
         return []
     judged = "" if answer is None else "   right" if answer == prediction else f"   wrong, it is {answer}"
     return [question, f"→ {prediction}{judged}"]
+
+
+def picture(
+    story: Sequence[str],
+    weights: Any,
+    *,
+    question: str = "",
+    prediction: str = "",
+    answer: str | None = None,
+    support: Collection[int] = (),
+    title: str = "",
+) -> Picture:
+    """The table in all its forms; arguments as for :func:`terminal`, ``title`` above a figure."""
+    about: dict[str, Any] = dict(question=question, prediction=prediction, answer=answer, support=support)
+    return Picture(
+        question or "story",
+        partial(terminal, story, weights, **about),
+        partial(view, story, weights, title=question, text=prediction, answer=answer, support=support),
+        partial(figure, story, weights, title=title, **about),
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from regard.views._pixels import beside, packed, paint, pictures, shaded, sheet
 from regard.views._shared import as_array, names_of
 from regard.views.alignment import sentence
 from regard.views.page import Quantized, View
+from regard.views.picture import Picture
 from regard.views.text import labels, shorten, visible
 
 if TYPE_CHECKING:
@@ -93,4 +95,14 @@ def view(image: Any, words: Sequence[str], weights: Any, *, title: str = "") -> 
     image, names, places = _checked(image, words, weights)
     return View(
         "overlay", title or sentence(names), {"image": packed(image), "words": names, "weights": Quantized(places)}
+    )
+
+
+def picture(image: Any, words: Sequence[str], weights: Any, *, title: str = "") -> Picture:
+    """The image with its words in all its forms; arguments as for :func:`terminal`."""
+    return Picture(
+        title,
+        partial(terminal, image, words, weights),
+        partial(view, image, words, weights, title=title),
+        partial(figure, image, words, weights, title=title),
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from regard.views._pixels import COLOURS, beside, packed, paint, pictures, shaded, sheet
 from regard.views._shared import as_array
 from regard.views.page import View
+from regard.views.picture import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,3 +133,13 @@ def _checked(images: Any, grids: Any, crops: Any) -> tuple[np.ndarray, np.ndarra
             f"not belong together: {images.shape}, {grids.shape} and {crops.shape}"
         )
     return images, grids, crops
+
+
+def shown(images: Any, grids: Any, crops: Any, titles: Sequence[str]) -> list[Picture]:
+    """A picture for each image; they share one figure."""
+    whole, found = partial(figure, images, grids, crops, labels=titles), []
+    for row, title in enumerate(titles):
+        rows = slice(row, row + 1)
+        text = partial(terminal, images[rows], grids[rows], crops[rows])
+        found.append(Picture(title, text, partial(view, images[row], grids[row], crops[row], title=title), whole))
+    return found

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.views._shared import INK, MUTED, as_array
 from regard.views.page import Quantized, View
+from regard.views.picture import Picture
 from regard.views.text import shorten, visible
 
 if TYPE_CHECKING:
@@ -160,3 +162,13 @@ def view(trace: Trace, stacks: Sequence[int] | None = None, *, title: str = "") 
         "stacks": chosen,
     }
     return View("stack", title or "".join(data["symbols"]), data)
+
+
+def picture(trace: Trace, stacks: Sequence[int] | None = None, *, title: str = "") -> Picture:
+    """The trace in all its forms; arguments as for :func:`terminal`."""
+    return Picture(
+        title,
+        partial(terminal, trace, stacks),
+        partial(view, trace, stacks, title=title),
+        partial(figure, trace, stacks, title=title),
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from regard.views._shared import BLOCKS, INK, MUTED, PLAIN, as_array, printable
 from regard.views.page import Quantized, View
+from regard.views.picture import Picture
 from regard.views.text import shorten, visible
 
 if TYPE_CHECKING:
@@ -178,3 +180,13 @@ def figure(
         beside.tick_params(length=0, labelsize=8.5, colors=MUTED)
         beside.yaxis.set_major_formatter(lambda weight, _: f"{100 * weight:.0f} %")
     return drawing
+
+
+def picture(bits: Mapping[str, Any], weightings: Mapping[str, Any], *, title: str = "") -> Picture:
+    """The tape in all its forms; arguments as for :func:`terminal`."""
+    return Picture(
+        title,
+        partial(terminal, bits, weightings),
+        partial(view, bits, weightings, title=title),
+        partial(figure, bits, weightings, title=title),
+    )

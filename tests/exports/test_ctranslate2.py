@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from regard import exports
+from regard.predictors.predictor import Predictor
 from regard.systems.transformer import Config, Transformer
-from regard.trained import Trained
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -17,7 +17,7 @@ SENTENCES = ["I love coffee.", "Where is the train station?", "He was reading a 
 
 @pytest.fixture(scope="module")
 def shipped():
-    return Trained.open("translate-en-es")
+    return Predictor.open("translate-en-es")
 
 
 def scores(folder, trained, sources, targets):
@@ -51,7 +51,7 @@ def test_log_probabilities_are_ours(shipped, tmp_path, norm, tied):
         for parameter in model.parameters():
             if parameter.ndim == 1:
                 parameter.add_(0.1 * torch.randn_like(parameter))
-    trained = Trained.__new__(type(shipped))
+    trained = Predictor.__new__(type(shipped))
     trained.__dict__.update({**shipped.__dict__, "model": model})
     exports.write(trained, "ctranslate2", tmp_path / "model")
     source, target = [7, 30, 12, 99], [41, 8, 120]
@@ -67,7 +67,7 @@ def test_log_probabilities_are_ours(shipped, tmp_path, norm, tied):
 
 def test_what_it_cannot_run_is_refused(shipped, tmp_path):
     with pytest.raises(ValueError, match="RNNsearch: CTranslate2 runs only Transformers"):
-        exports.write(Trained.open("translate-en-es-rnn"), "ctranslate2", tmp_path / "model")
+        exports.write(Predictor.open("translate-en-es-rnn"), "ctranslate2", tmp_path / "model")
     with pytest.raises(ValueError, match="ctranslate2"):
         exports.write(shipped, "ctranslate", tmp_path / "model")
     (tmp_path / "there").mkdir()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard import exports
-from regard.trained import Trained
+from regard.predictors.predictor import Predictor
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -15,7 +15,7 @@ pytest.importorskip("onnxscript")
 
 @pytest.mark.parametrize("name", ["translate-en-es", "translate-en-es-rnn"])
 def test_steps_are_ours(name, tmp_path):
-    trained = Trained.open(name)
+    trained = Predictor.open(name)
     exports.write(trained, "onnx", tmp_path / "model")
     quiet = onnxruntime.SessionOptions()
     quiet.intra_op_num_threads, quiet.log_severity_level = 1, 3

@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import torch
-
-from regard import registry
+from regard import registry, runs
 from regard._lazy import load
-from regard.trained import Trained
+from regard.predictors.predictor import Predictor
 
 DIGITS = ("task.data=drawn", "task.drawn=100")
 RECIPES: dict[str, tuple[str, ...]] = {
@@ -21,6 +19,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "ntm-copy": ("rows=12", "system.width=5", "system.hidden=9", "longest=4"),
     "stack-anbn": ("system.hidden=8",),
     "gat-sbm": ("task.nodes=60",),
+    "caption-scenes": ("pixels=32", "train_size=20", "valid_size=5", "test_size=5", "embedding=8", "system.hidden=8"),
     "reader-cloze": ("task.train_size=60", "test_size=10", "system.hidden=8", "embedding=8"),
 }
 
@@ -28,9 +27,6 @@ RECIPES: dict[str, tuple[str, ...]] = {
 @cache
 def small(name: str) -> Any:
     """The system of a recipe, made smaller."""
-    recipe = registry.recipe(name).change(RECIPES[name])
-    task = registry.task(recipe.sections["task"]["name"])(recipe.build("task"), None)
-    torch.manual_seed(0)
-    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
-    found: Trained = load("regard.trained", task.kind)(model, task, recipe, name)  # type: ignore[call-arg]
+    recipe, task, model = runs.assemble(registry.recipe(name).change(RECIPES[name]), seed=0)
+    found: Predictor = load("regard.predictors", task.kind)(model, task, recipe, name)  # type: ignore[call-arg]
     return found

@@ -9,26 +9,38 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch
-
-from regard import registry, training
+from regard import registry, runs, training
 from regard.serve import server
+from regard.serve.card import Card
 
 EOS = 2
-CHANGES = ["embedding=8", "system.hidden=8", "attention=8", "maxout=8", "decode.size=2", "decode.extra=8"]
+SIZES = ["train_size=200", "valid_size=50", "test_size=50"]
+CHANGES = ["embedding=8", "system.hidden=8", "attention=8", "maxout=8", "decode.size=2", "decode.ratio=0.2", *SIZES]
 
 
 def toy(folder):
     """The folder of a run that was never trained: it answers, and nobody reads what."""
-    recipe = registry.recipe("translate-toy").change(CHANGES)
-    task = registry.task("toy_grammar")(recipe.build("task"), None)
-    torch.manual_seed(0)
-    model = registry.system("rnnsearch")(recipe.build("system", **task.sizes))
+    recipe, task, model = runs.assemble(registry.recipe("translate-toy").change(CHANGES), seed=0)
     model.output.bias.data[EOS] = -3.0  # so that no answer is empty
-    run = training.Run.create(folder, recipe.toml())
-    task.save(run.task)
-    run.write_model("best", model.state_dict())
+    training.Run.create(folder, recipe.toml(), task.save).write_model("best", model.state_dict())
     return folder
+
+
+class Stuck:
+    """A card that answers when it is let go, or fails."""
+
+    def __init__(self, trained):
+        self.card, self.go, self.began, self.error = Card(trained), threading.Event(), threading.Event(), None
+        self.questions = []
+        self.card.answer, self.plain = self.answer, self.card.answer
+
+    def answer(self, questions):
+        self.questions += questions
+        self.began.set()
+        assert self.go.wait(60)
+        if self.error is not None:
+            raise self.error
+        return self.plain(questions)
 
 
 @contextmanager

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import io
+
 import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("pydantic")
 from explorer_models import RECIPES, small
+from PIL import Image
 from pydantic import ValidationError
 
-from regard.serve.cards import Problem, deal
-from regard.serve.cards import graph as graph_card
-from regard.serve.cards.digits import ink
-from regard.tasks._canvases import STROKES
+from regard.data.canvases import STROKES
+from regard.predictors import graph as graph_predictor
+from regard.predictors.digits import Digits as TrainedDigits
+from regard.predictors.digits import ink
+from regard.serve.card import Card, Problem
 from regard.tasks.digits import Config, Digits
-from regard.trained.digits import Digits as TrainedDigits
 from regard.views import page
 
 
@@ -26,7 +30,7 @@ def ask(card, **values):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_example_is_answered_with_a_picture(name):
-    card = deal(small(name))
+    card = Card(small(name))
     about = card.about()
     assert about.title and about.sentence and about.paper and about.data and about.examples
     questions = [card.Question(**example) for example in about.examples]
@@ -42,7 +46,7 @@ def test_every_example_is_answered_with_a_picture(name):
 
 @pytest.mark.parametrize("name", ["ram-mnist", "stn-cluttered", "draw-mnist", "ram-catch"])
 def test_an_answer_does_not_depend_on_its_neighbours(name):
-    card = deal(small(name))
+    card = Card(small(name))
     questions = [card.Question(**example) for example in card.about().examples]
     together = card.answer(questions)
     for question, answer in zip(questions, together):
@@ -87,13 +91,13 @@ class TestInk:
 
 class TestDigits:
     def test_a_drawing_is_put_where_the_system_expects_digits(self):
-        card = deal(small("stn-cluttered"))
+        model = small("stn-cluttered")
         drawn = [[list(point) for point in line] for line in STROKES[1]]
-        first, again, elsewhere = (card._picture(card.Question(strokes=drawn, place=place))[0] for place in (0, 0, 1))
+        first, again, elsewhere = (model._image(model.Question(strokes=drawn, place=place))[0] for place in (0, 0, 1))
         assert first.shape == (1, 40, 40) and torch.equal(first, again) and not torch.equal(first, elsewhere)
 
     def test_a_number_beyond_the_test_set_fails_alone(self):
-        card = deal(small("ram-mnist"))
+        card = Card(small("ram-mnist"))
         good, bad = card.answer([card.Question(example=3), card.Question(example=5000)])
         assert "It says" in good.text
         assert bad == Problem("there is no test picture 5000: they are 0 to 9")
@@ -113,7 +117,7 @@ class TestDigits:
     )
     def test_questions_are_strict(self, wrong):
         with pytest.raises(ValidationError):
-            deal(small("ram-mnist")).Question(**wrong)
+            Card(small("ram-mnist")).Question(**wrong)
 
     def test_without_the_data_digits_are_generated_and_it_is_said(self, monkeypatch, tmp_path):
         monkeypatch.setenv("REGARD_DATA", str(tmp_path))
@@ -121,13 +125,13 @@ class TestDigits:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         whole = small("ram-mnist")
         about = {"sizes": whole.task.sizes, "classes": whole.task.classes}
-        card = deal(TrainedDigits(whole.model, Digits(Config(data="mnist"), about=about), whole.recipe, "ram"))
+        card = Card(TrainedDigits(whole.model, Digits(Config(data="mnist"), known=about), whole.recipe, "ram"))
         assert "generated" in card.about().data
         found = ask(card, example=0)
         assert any("these digits are drawn" in note for note in found.notes) and found.pictures
 
     def test_a_dream_depends_on_its_seed_alone(self):
-        card = deal(small("draw-mnist"))
+        card = Card(small("draw-mnist"))
         torch.manual_seed(1)
         first = ask(card, seed=1)
         torch.manual_seed(2)
@@ -139,19 +143,19 @@ class TestStories:
     STORY = "Mary went to the kitchen.\nJohn moved to the garden."
 
     def test_an_answer_names_its_model_and_shows_each_hop(self):
-        found = ask(deal(small("memn2n-babi")), story=self.STORY, question="Where is Mary?")
+        found = ask(Card(small("memn2n-babi")), story=self.STORY, question="Where is Mary?")
         assert found.text and "task 1" in found.notes[0]
         assert "Mary went to the kitchen." in str(found.pictures[0].data)
 
     def test_the_model_may_be_named(self):
-        card = deal(small("memn2n-babi"))
+        card = Card(small("memn2n-babi"))
         found = ask(card, story=self.STORY, question="Where is Mary?", task="2")
         assert "task 2" in found.notes[0]
         with pytest.raises(ValidationError):
             card.Question(story=self.STORY, question="Where is Mary?", task="3")
 
     def test_a_question_mark_may_be_left_out(self):
-        card = deal(small("memn2n-babi"))
+        card = Card(small("memn2n-babi"))
         with_mark, without = (
             ask(card, story=self.STORY, question=text) for text in ("Where is Mary?", "Where is Mary")
         )
@@ -166,27 +170,27 @@ class TestStories:
         ],
     )
     def test_what_it_cannot_read_is_told(self, story, question, told):
-        found = ask(deal(small("memn2n-babi")), story=story, question=question)
+        found = ask(Card(small("memn2n-babi")), story=story, question=question)
         assert isinstance(found, Problem) and told in found.detail
 
     def test_a_question_about_nothing_is_refused(self):
-        card = deal(small("memn2n-babi"))
+        card = Card(small("memn2n-babi"))
         for wrong in ({"story": "", "question": "Where?"}, {"story": "a" * 4001, "question": "Where?"}):
             with pytest.raises(ValidationError):
                 card.Question(**wrong)
 
 
 def test_a_longer_tape_gets_a_larger_memory():
-    card = deal(small("ntm-copy"))
+    card = Card(small("ntm-copy"))
     assert "Longer than anything" in " ".join(ask(card, length=20).notes)
-    assert card.trained.model.rows == 12
+    assert card.predictor.model.rows == 12
     assert ask(card, length=3, seed=1) != ask(card, length=3, seed=2)
     with pytest.raises(ValidationError):
         card.Question(length=25)
 
 
 def test_a_string_of_ones_own_is_traced():
-    card = deal(small("stack-anbn"))
+    card = Card(small("stack-anbn"))
     assert "It expected" in ask(card, text="aab").text
     assert "two symbols or more" in ask(card, text="a").detail
     with pytest.raises(ValidationError):
@@ -194,7 +198,7 @@ def test_a_string_of_ones_own_is_traced():
 
 
 def test_there_is_no_game_beyond_the_last():
-    card = deal(small("ram-catch"))
+    card = Card(small("ram-catch"))
     assert ask(card, game=3).text in ("Caught", "Missed")
     assert ask(card, game=3).next[0].question == {"game": 0}
     with pytest.raises(ValidationError):
@@ -203,17 +207,17 @@ def test_there_is_no_game_beyond_the_last():
 
 class TestGraph:
     def test_one_goes_on_to_neighbours(self):
-        card = deal(small("gat-sbm"))
-        held = card.trained.task.graphs[0]
+        card = Card(small("gat-sbm"))
+        held = card.predictor.task.graphs[0]
         found = ask(card, node="7")
         neighbours = {held.name(int(node)) for node in held.index[0][held.index[1] == 7]}
         assert found.next and {step.question["node"] for step in found.next} <= neighbours
         assert found.text.startswith("Node 7: ")
 
     def test_of_a_large_graph_the_neighbourhood_is_sent(self, monkeypatch):
-        card = deal(small("gat-sbm"))
+        card = Card(small("gat-sbm"))
         whole = ask(card, node="7")
-        monkeypatch.setattr(graph_card, "SENT", 10)
+        monkeypatch.setattr(graph_predictor, "SENT", 10)
         near = ask(card, node="7")
         assert near.next == whole.next
         sent, all_ = (unpacked(found.pictures[0].data["index"]) for found in (near, whole))
@@ -221,7 +225,34 @@ class TestGraph:
         assert (sent[1] == 7).sum() == (all_[1] == 7).sum()
 
     def test_what_is_not_there_is_told(self):
-        card = deal(small("gat-sbm"))
+        card = Card(small("gat-sbm"))
         assert isinstance(found := ask(card, node="x"), Problem) and "x" in found.detail
         with pytest.raises(ValidationError):
             card.Question(node="0", layer=9)
+
+
+class TestCaptions:
+    def file(self, kind, size=(40, 30)):
+        data = io.BytesIO()
+        Image.new("RGB", size, (200, 30, 30)).save(data, kind)
+        return base64.b64encode(data.getvalue()).decode()
+
+    @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+    def test_a_picture_that_was_sent_is_looked_at(self, kind):
+        found = ask(Card(small("caption-scenes")), image=self.file(kind))
+        assert found.words == found.text.split() and found.pictures[0].kind == "overlay"
+
+    @pytest.mark.parametrize(
+        ("image", "told"),
+        [
+            ("not base64", "not the bytes of a file in base64"),
+            (base64.b64encode(b"text").decode(), "not a JPEG, PNG or WebP image"),
+        ],
+    )
+    def test_what_is_no_picture_is_told(self, image, told):
+        found = ask(Card(small("caption-scenes")), image=image)
+        assert isinstance(found, Problem) and told in found.detail
+
+    def test_a_picture_is_bounded(self):
+        with pytest.raises(ValidationError):
+            Card(small("caption-scenes")).Question(image="A" * 120_001)

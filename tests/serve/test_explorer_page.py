@@ -22,8 +22,8 @@ from playwright import sync_api
 
 import regard
 from regard import registry
+from regard.data.canvases import STROKES
 from regard.serve.app import create
-from regard.tasks._canvases import STROKES
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium: install Debian's chromium, or name one in CHROMIUM")
@@ -125,7 +125,7 @@ class TestHome:
         families = {family: {link.removeprefix("#/") for link in links} for family, links in shown}
         assert families == {
             "Translation and language": set(TEXT),
-            "Vision": {"ram-mnist", "stn-cluttered", "draw-mnist", "ram-catch"},
+            "Vision": {"ram-mnist", "stn-cluttered", "draw-mnist", "ram-catch", "caption-scenes"},
             "Memory and questions": {"memn2n-babi", "ntm-copy", "reader-cloze", "stack-anbn"},
             "Graphs": {"gat-sbm"},
         }
@@ -451,9 +451,9 @@ class TestPrinciple:
     def test_the_table_is_what_the_systems_declare(self, visit):
         opened = visit("#/principle")
         shown = opened.locator("tbody .name").all_inner_texts()
-        assert shown == [name for name in registry.systems() if registry.system(name).looks]
+        assert shown == [name for name in registry.systems() if registry.system(name).uses]
         rows = opened.locator("tbody tr").count()
-        assert rows == sum(len(registry.system(name).looks) for name in shown)
+        assert rows == sum(len(registry.system(name).uses) for name in shown)
         keep(opened, "principle")
 
     def test_it_is_filtered(self, visit):

@@ -3,30 +3,32 @@
 import asyncio
 import json
 import re
-import threading
+import shutil
+from pathlib import Path
 
 import httpx
 import pytest
 import torch
-from serving import toy
+from safetensors.torch import save_file
+from serving import Stuck, toy
 
 import regard
 from regard import registry, scores
+from regard.predictors.predictor import Predictor
 from regard.serve import app as serve_app
-from regard.serve.app import create
+from regard.serve.app import at_hand, create
 from regard.serve.batching import Batcher
-from regard.serve.cards import deal
+from regard.serve.card import Card
 from regard.serve.limits import Limits
 from regard.serve.principle import SCORES, Question, _score
 from regard.serve.problems import KINDS
-from regard.trained import Trained
 
 ANSWER = "/api/models/toy/answer"
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    return Trained.open(toy(tmp_path_factory.mktemp("runs") / "toy"))
+    return Predictor.open(toy(tmp_path_factory.mktemp("runs") / "toy"))
 
 
 PATIENT = Limits(seconds=600)
@@ -91,19 +93,21 @@ def test_the_answer_is_what_python_gives(client, trained):
     assert found["readings"][0]["alignment"] == best.pharaoh()
     assert found["readings"][0]["score"] == pytest.approx(best.score, abs=1e-4)
     (picture,) = found["pictures"]
-    assert picture["kind"] == "alignment" and picture["data"]["columns"] == text.split()
+    assert picture["kind"] == "alignment" and picture["data"]["columns"] == [*text.split(), "</s>"]
+    assert (best.weights.sum(1) + best.end).tolist() == pytest.approx([1.0] * len(best.words), abs=1e-4)
+    assert found["readings"][0]["end"] == pytest.approx(best.end.tolist(), abs=1e-4)
     assert len(picture["data"]["readings"]) == len(found["readings"])
 
 
 def test_a_shipped_model_translates():
-    card = deal(Trained.open("translate-en-es"))
-    assert card.title == "Translate English into Spanish" and "Vaswani" in card.about().paper
+    card = Card(Predictor.open("translate-en-es"))
+    assert card.about().title == "Translate English into Spanish" and "Vaswani" in card.about().paper
     (found,) = card.answer([card.Question(text="I love coffee.", nbest=3)])
-    assert found.text == found.readings[0].text == "Me encanta el café." and len(found.readings) == 3
-    scores = [reading.score for reading in found.readings]
+    assert found.text == found.readings[0]["text"] == "Me encanta el café." and len(found.readings) == 3
+    scores = [reading["score"] for reading in found.readings]
     assert scores == sorted(scores, reverse=True)
-    words = found.readings[0].words
-    assert f"{found.source_words.index('coffee')}-{words.index('café')}" in found.readings[0].alignment.split()
+    words = found.readings[0]["words"]
+    assert f"{found.source_words.index('coffee')}-{words.index('café')}" in found.readings[0]["alignment"].split()
 
 
 def test_what_is_not_asked_for_is_not_sent(client):
@@ -113,7 +117,7 @@ def test_what_is_not_asked_for_is_not_sent(client):
 
 
 def test_questions_of_all_sorts_are_answered_together_as_alone(trained):
-    card = deal(trained)
+    card = Card(trained)
     texts = ["the cat sleeps", "", "a dog runs near the house", "the girl sees a very big tree"]
     questions = [
         card.Question(text=text, nbest=nbest, beam=beam)
@@ -169,7 +173,29 @@ def test_bad_questions_are_told_what_is_wrong(client, body, kind):
 def test_a_form_of_another_site_is_no_question(client):
     body = json.dumps({"text": "a"})
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
-        assert client.post(ANSWER, content=body, headers={"content-type": kind}).status_code in (400, 422)
+        reply = client.post(ANSWER, content=body, headers={"content-type": kind})
+        assert "send Content-Type: application/json" in is_problem(reply, "not-json")["detail"]
+        assert kind not in reply.text
+
+
+def test_whoever_forgets_a_header_is_told_which(client):
+    detail = is_problem(client.post(ANSWER, content=b'{"text": "a"}'), "not-json")["detail"]
+    assert detail == "the header Content-Type is missing; send Content-Type: application/json"
+
+
+def test_a_wrong_name_is_told_the_right_ones(trained):
+    cards = [Card(trained) for _ in range(25)]
+    for number, card in enumerate(cards):
+        card.name = f"model-{number}" if number else "translate-en-es"
+    client = Client(create(cards))
+    for path in ("/api/models/Translate-en-se", "/api/models/Translate-en-se/answer"):
+        for method in ("GET", "POST") if path.endswith("answer") else ("GET",):
+            detail = is_problem(client(method, path), "not-found")["detail"]
+            assert detail.startswith("no model has this name; there are translate-en-es, model-")
+            assert detail.endswith(" and 5 more, see /api/models") and detail.count("model-") == 19
+            assert "Translate" not in detail
+    for path in ("/api/models/a/b/answer", "/api/models/" + 201 * "a" + "/answer"):
+        assert "/openapi.json" in is_problem(client.post(path), "not-found")["detail"]
 
 
 def test_errors_do_not_repeat_what_was_sent(client):
@@ -178,29 +204,54 @@ def test_errors_do_not_repeat_what_was_sent(client):
         assert secret[:13] not in client.post(ANSWER, question).text
 
 
-@pytest.mark.parametrize("path", ["/nope", "/api/models/nope", "/api/models/nope/answer", "/docs", "/redoc", "/api/"])
+@pytest.mark.parametrize("path", ["/nope", "/api/models/nope", "/api/models/nope/answer", "/docs/", "/redoc", "/api/"])
 def test_unknown_paths(client, path):
     is_problem(client.get(path), "not-found")
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "HEAD"])
 def test_other_methods(client, method):
     reply = client(method, ANSWER)
-    assert "POST" in is_problem(reply, "not-allowed")["detail"] and reply.headers["allow"] == "POST"
+    assert reply.status_code == 405 and reply.headers["allow"] == "POST"
+    if method == "HEAD":
+        assert not reply.content
+    else:
+        assert "POST" in is_problem(reply, "not-allowed")["detail"]
 
 
 def test_a_token_is_asked_for(trained):
-    client = Client(create([trained], token="s3cret-ü"))
-    for value in ("", "Bearer", "Bearer wrong", "Basic s3cret-ü", "s3cret-ü", "Bearer s3cret-üx"):
-        reply = client.get("/api/models", headers={"authorization": value.encode()})
+    client = Client(create([trained], token="s3cret"))
+    for value in (
+        *("", "Bearer", "Bearer ", "Bearer wrong", "Basic s3cret", "s3cret", "Bearer s3cretx", "Bearer s3 cret"),
+        *(b"Bearer s3cret\xa0", b"Bearer \xa0s3cret", b"Bearer s3cret\x85", b"Bearer \xff", "Bearer s3cret-ü".encode()),
+        *(b"\xff", b"Bearer\xa0s3cret", b" ", b"\t", b"Bearer \x00"),
+    ):
+        reply = client.get("/api/models", headers={"authorization": value})
         is_problem(reply, "unauthorized")
         assert reply.headers["www-authenticate"] == "Bearer"
     for path in ("/metrics", "/openapi.json", "/api/principle", "/nope"):
         is_problem(client.get(path), "unauthorized")
     assert client.get("/healthz").status_code == 200
-    assert client.get("/api/models", headers={"authorization": "Bearer s3cret-ü".encode()}).status_code == 200
-    with pytest.raises(ValueError, match="empty"):
-        create([trained], token=" ")
+    for value in ("Bearer s3cret", "bearer s3cret", "Bearer   s3cret \t"):
+        assert client.get("/api/models", headers={"authorization": value}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "token", ["", " ", " s3cret", "s3cret ", "s3cret\n", "s3 cret", "s3cret-ü", "s3cret\xa0", "\x00"]
+)
+def test_tokens_that_no_client_could_send_are_refused_at_the_start(trained, token):
+    with pytest.raises(ValueError, match="the token") as refused:
+        create([trained], token=token)
+    assert "s3" not in str(refused.value)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/api/models", "/api/models/toy", "/openapi.json", "/metrics", "/"])
+def test_head_is_get_without_a_body(client, path):
+    head, get = client("HEAD", path), client.get(path)
+    assert head.status_code == get.status_code == 200 and not head.content and get.content
+    assert head.headers["content-type"] == get.headers["content-type"]
+    if path != "/metrics":  # which never are the same twice
+        assert head.headers["content-length"] == str(len(get.content))
 
 
 def test_names_that_others_gave_to_this_machine_are_refused(trained):
@@ -241,8 +292,19 @@ def test_pages_are_served_and_nothing_else(client, app):
         assert client.get(path).status_code == 404, path
 
 
-def test_pages_are_only_served_when_asked_for(trained):
-    is_problem(Client(create([trained])).get("/"), "not-found")
+def test_without_pages_the_root_says_where_things_are(trained, client):
+    plain, closed = Client(create([trained])), Client(create([trained], token="s3cret"))
+    for asked, path in ((plain, "/"), (plain, "/docs"), (client, "/docs")):
+        reply = asked.get(path)
+        assert reply.status_code == 200 and reply.headers["content-type"].startswith("text/plain")
+        for thing in ("/api/models", "/openapi.json", "/healthz", "/metrics"):
+            assert thing in reply.text and asked.get(thing).status_code == 200
+        assert "toy" in reply.text and "Authorization" not in reply.text
+        example = re.search(rf"{ANSWER} -H '(.+): (.+)' -d '(.+)'$", reply.text, re.MULTILINE)
+        assert asked.post(ANSWER, content=example[3], headers={example[1]: example[2]}).status_code == 200
+    is_problem(closed.get("/"), "unauthorized")  # it tells the names of models
+    assert "Authorization: Bearer TOKEN" in closed.get("/", headers={"authorization": "Bearer s3cret"}).text
+    assert create([]).openapi()["paths"].keys().isdisjoint({"/", "/docs"})
 
 
 def test_every_module_that_a_page_imports_is_there(client):
@@ -262,6 +324,73 @@ def test_every_module_that_a_page_imports_is_there(client):
 def test_two_models_of_one_name_have_two(trained):
     names = [about["name"] for about in Client(create([trained, trained, trained])).get("/api/models").json()]
     assert names == ["toy", "toy-2", "toy-3"]
+
+
+def written(name, text):
+    return lambda run: (run / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def edited(name, old, new):
+    def edit(run):
+        text = (run / name).read_text()
+        assert old in text
+        (run / name).write_text(text.replace(old, new))
+
+    return edit
+
+
+WEIGHTS = "models/best.safetensors"
+DAMAGE = {
+    "run.json that is empty": written("run.json", ""),
+    "run.json that is a list": written("run.json", "[]"),
+    "run.json that is not UTF-8": written("run.json", b"\xff"),
+    "run.json that is deep": written("run.json", "[" * 100_000),
+    "run.json of wrong types": written("run.json", '{"format": 1, "alignment": 3}'),
+    "run.json that is a folder": lambda run: ((run / "run.json").unlink(), (run / "run.json").mkdir()),
+    "no recipe": lambda run: (run / "recipe.toml").unlink(),
+    "a recipe without sections": written("recipe.toml", ""),
+    "a recipe that is not TOML": written("recipe.toml", "[task"),
+    "a recipe of wrong types": written("recipe.toml", "task = 3\nsystem = [1]\n"),
+    "a system without a name": edited("recipe.toml", 'name = "rnnsearch"', "name = 3"),
+    "a size that is text": edited("recipe.toml", "hidden = 8", 'hidden = "eight"'),
+    "a size below 0": edited("recipe.toml", "hidden = 8", "hidden = -8"),
+    "no task": lambda run: shutil.rmtree(run / "task"),
+    "a task of wrong types": lambda run: [file.write_text("3") for file in (run / "task").iterdir()],
+    "a task that is empty": lambda run: [file.write_text("{}") for file in (run / "task").iterdir()],
+    "weights that are cut off": lambda run: (run / WEIGHTS).write_bytes((run / WEIGHTS).read_bytes()[:-100]),
+    "weights of another model": lambda run: save_file({"a": torch.zeros(3)}, run / WEIGHTS),
+    "weights that are a folder": lambda run: ((run / WEIGHTS).unlink(), (run / WEIGHTS).mkdir()),
+}
+
+
+def test_damaged_runs_are_left_out_with_a_reason(tmp_path, trained, monkeypatch):
+    monkeypatch.setattr(registry, "shipped", list)
+    for name, damage in DAMAGE.items():
+        damage(Path(shutil.copytree(trained.name, tmp_path / name)))
+    shutil.copytree(trained.name, tmp_path / "whole")
+    cards, others = at_hand(tmp_path)
+    assert [card.name for card in cards] == ["whole"]
+    assert others.keys() == {str(tmp_path / name) for name in DAMAGE}
+    for name, reason in others.items():
+        assert 10 < len(reason) <= 400 and reason.isprintable(), name
+    assert Client(create(cards, explorer=True)).get("/healthz").status_code == 200
+
+
+class Panic(BaseException):
+    """As the Rust of tokenizers raises."""
+
+
+@pytest.mark.parametrize("error", [Panic("index out of bounds"), SystemExit(1), RecursionError("deep"), KeyError(3)])
+@pytest.mark.parametrize("place", ["__init__", "about"])
+def test_runs_that_raise_anything_are_left_out(tmp_path, trained, monkeypatch, error, place):
+    def fail(*given, **options):
+        raise error
+
+    monkeypatch.setattr(registry, "shipped", list)
+    shutil.copytree(trained.name, tmp_path / "bad")
+    monkeypatch.setattr(Card, place, fail)
+    cards, others = at_hand(tmp_path)
+    assert not cards and others == {str(tmp_path / "bad"): f"{type(error).__name__}: {error}"}
 
 
 def test_the_openapi_holds_the_schema_of_each_question(client):
@@ -292,25 +421,11 @@ def test_health_and_metrics(trained):
     assert "process_resident_memory_bytes" in text
 
 
-def test_a_limit_is_more_than_nothing():
+@pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
+def test_a_limit_is_more_than_nothing_and_finite(value):
     for name in vars(Limits()):
         with pytest.raises(ValueError, match=name):
-            Limits(**{name: 0})
-
-
-class Stuck:
-    """A card that answers when it is let go, or fails."""
-
-    def __init__(self, trained):
-        self.card, self.go, self.began, self.error = deal(trained), threading.Event(), threading.Event(), None
-        self.card.answer, self.plain = self.answer, self.card.answer
-
-    def answer(self, questions):
-        self.began.set()
-        assert self.go.wait(60)
-        if self.error is not None:
-            raise self.error
-        return self.plain(questions)
+            Limits(**{name: value})
 
 
 def test_a_full_queue_and_a_late_answer(trained):
@@ -366,7 +481,7 @@ def test_a_server_that_shuts_down_takes_no_questions(trained, monkeypatch):
 
 def test_the_table_is_that_of_the_code(client):
     found = {system["name"]: system for system in client.get("/api/principle").json()["systems"]}
-    looking = {name: registry.system(name).looks for name in registry.systems() if registry.system(name).looks}
+    looking = {name: registry.system(name).uses for name in registry.systems() if registry.system(name).uses}
     assert found.keys() == looking.keys()
     for name, looks in looking.items():
         assert found[name]["paper"], name

@@ -8,9 +8,9 @@ from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from serving import running, toy
 
+from regard.predictors.predictor import Predictor
 from regard.serve.app import create
 from regard.serve.limits import Limits
-from regard.trained import Trained
 
 OPERATIONS = {
     "/api/models": "GET",
@@ -25,7 +25,7 @@ OPERATIONS = {
 @pytest.fixture(scope="module")
 def api(tmp_path_factory):
     limits = Limits(seconds=600)
-    app = create([Trained.open(toy(tmp_path_factory.mktemp("runs") / "toy"))], limits=limits)
+    app = create([Predictor.open(toy(tmp_path_factory.mktemp("runs") / "toy"))], limits=limits)
     with running(app, limits) as server:
         yield schemathesis.openapi.from_url(f"http://127.0.0.1:{server.port}/openapi.json")
 

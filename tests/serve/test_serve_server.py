@@ -1,6 +1,7 @@
 """The server on a real socket: clients that are slow, greedy, many or hostile, and the real command line."""
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -11,11 +12,12 @@ import sys
 import time
 
 import pytest
-from serving import ask, request, running, send, toy
+from serving import Stuck, ask, request, running, send, toy
 
+from regard.predictors.predictor import Predictor
 from regard.serve.app import create
 from regard.serve.limits import Limits
-from regard.trained import Trained
+from regard.serve.server import listen
 
 ANSWER = "/api/models/toy/answer"
 QUESTION = {"text": "the cat sleeps"}
@@ -35,7 +37,7 @@ def impatient(hurried):
 @pytest.fixture(scope="module")
 def hurried(run):
     limits = Limits(seconds=600, head_seconds=1.0, body_seconds=1.0, idle_seconds=1.0, connections=20)
-    with running(create([Trained.open(run)], limits=limits), limits) as server:
+    with running(create([Predictor.open(run)], limits=limits), limits) as server:
         yield server
 
 
@@ -92,11 +94,63 @@ def test_a_client_that_takes_no_answers_is_cut_off(hurried):
     asyncio.run(main())
 
 
+def test_questions_of_clients_who_left_are_not_answered(run):
+    stuck, limits = Stuck(Predictor.open(run)), Limits(batch=1, queue=3, seconds=600)
+    stuck.card.examples = list  # no question to warm up with
+
+    def question(text):
+        return request(ANSWER, json.dumps({"text": text}).encode())
+
+    async def main(port):
+        first = asyncio.create_task(send(port, question("first")))
+        assert await asyncio.to_thread(stuck.began.wait, 60)
+        for _ in range(3):  # more than may wait at once
+            leaving = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+            for _, writer in leaving:
+                writer.write(question("left"))
+            await waiting(port, 3)
+            for _, writer in leaving:
+                writer.close()
+            await waiting(port, 0)
+        staying = asyncio.create_task(send(port, question("stayed")))
+        await waiting(port, 1)
+        stuck.go.set()
+        assert [reply.status for reply in await asyncio.gather(first, staying)] == [200, 200]
+        assert [each.text for each in stuck.questions] == ["first", "stayed"]
+        return (await send(port, request("/metrics", method="GET"))).body.decode()
+
+    async def waiting(port, count):
+        gauge = f'regard_waiting_questions{{path="{ANSWER}"}} {count}.0'.encode()
+        for _ in range(600):
+            if gauge in (await send(port, request("/metrics", method="GET"))).body:
+                return
+            await asyncio.sleep(0.02)
+        pytest.fail(f"there are never {count} questions waiting")
+
+    with running(create([stuck.card], limits=limits), limits) as server:
+        metrics = asyncio.run(main(server.port))
+    assert f'regard_requests_total{{path="{ANSWER}",status="499"}} 9.0' in metrics
+
+
+def test_nothing_but_the_head_answers_head(impatient):
+    async def main():
+        reader, writer = await asyncio.open_connection("127.0.0.1", impatient)
+        writer.write(request("/healthz", method="HEAD") + request("/healthz", method="GET"))
+        for _ in range(2):  # the second head follows the first at once
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.close()
+
+    asyncio.run(main())
+
+
 def test_too_many_connections_are_told_so(impatient):
     async def main():
         assert await healthy(impatient)
         held = [await asyncio.open_connection("127.0.0.1", impatient) for _ in range(20)]
         reply = await send(impatient, request("/healthz", method="GET"))
+        assert reply.status == 503 and reply.json()["type"] == "urn:regard:unavailable"
+        held += [await asyncio.open_connection("127.0.0.1", impatient) for _ in range(20)]
+        reply = await send(impatient, b"")  # above twice as many no request is waited for
         assert reply.status == 503 and reply.json()["type"] == "urn:regard:unavailable"
         for _, writer in held:
             writer.close()
@@ -145,17 +199,23 @@ def start(*arguments):
 
 
 @pytest.fixture(scope="module")
-def served(run):
-    """A server of its own process, under attack for a while; in the end it stops when told to."""
+def many_descriptors():
+    """Clients need them too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture(scope="module")
+def served(run, many_descriptors):
+    """A server of its own process, under attack for a while; in the end it stops when told to."""
     process, port = start(run, "--queue", "64", "--timeout", "600")
     yield process, port
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=120)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert process.returncode == -signal.SIGTERM
-    assert "Traceback" not in errors
+    assert "Traceback" not in errors and "WARNING" not in errors  # what clients send is not logged
 
 
 async def megabytes(port):
@@ -193,6 +253,8 @@ CORPUS = {
     "a long number": (request("/api/weigh", b'{"query": [' + b"9" * 100_000 + b'], "keys": [[1]]}'), {400, 422}),
     "wrong types": (request(ANSWER, b'{"text": {"$gt": ""}, "nbest": "1; DROP TABLE"}'), {422}),
     "many keys": (request(ANSWER, json.dumps({f"k{i}": i for i in range(6000)}).encode()), {422}),
+    "not HTTP": (b"hello\r\n\r\n", {400}),
+    "an upgrade": (request("/healthz", method="GET", headers={"Connection": "upgrade", "Upgrade": "websocket"}), {200}),
     "a path": (request("/api/models/..%2f..%2fetc%2fpasswd", method="GET"), {404}),
     "a long path": (request("/api/models/" + "a" * 10_000, method="GET"), {404, 422}),
 }
@@ -243,6 +305,61 @@ def test_five_hundred_clients_at_once_get_their_own_answers(served):
     assert process.poll() is None
 
 
+WITH_DESCRIPTORS = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+from regard.serve import server
+answer = Route("/healthz", lambda request: Response(b"ok"))
+server.run(Starlette(routes=[answer]), port=0, ready=lambda url: print(url, flush=True))
+"""
+
+
+@pytest.mark.parametrize(("soft", "hard", "refused"), [(128, 128, True), (128, 4096, False)])
+def test_a_flood_of_idle_connections_leaves_descriptors_and_a_short_log(many_descriptors, soft, hard, refused):
+    command = [sys.executable, "-c", WITH_DESCRIPTORS, str(soft), str(hard)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    port = int(process.stdout.readline().rpartition(":")[2])
+
+    async def main():
+        flood = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(400)))
+        statuses = await asyncio.gather(*(status(*connection) for connection in flood))
+        for _, writer in flood:
+            writer.close()
+        assert await healthy(port)
+        return statuses
+
+    async def status(reader, writer):
+        try:
+            line = await asyncio.wait_for(reader.readline(), 1)
+        except TimeoutError:  # not refused
+            writer.write(request("/healthz", method="GET"))
+            line = await asyncio.wait_for(reader.readline(), 60)
+        return int(line.split()[1])
+
+    try:
+        statuses = asyncio.run(main())
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert set(statuses) == ({200, 503} if refused else {200})
+    assert len(errors.splitlines()) == refused and ("descriptors" in errors) == refused
+
+
+def test_no_descriptor_left_at_all_is_logged_once(monkeypatch, caplog):
+    def accept(self):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with listen("127.0.0.1", 0) as listener:
+        monkeypatch.setattr("socket.socket.accept", accept)
+        for _ in range(3):
+            with pytest.raises(BlockingIOError):  # on which asyncio waits for the next connection, without a word
+                listener.accept()
+    assert len(caplog.records) == 1
+
+
 def test_what_is_under_way_ends_before_the_server_does(run):
     process, port = start(run)
 
@@ -272,6 +389,63 @@ def test_what_is_under_way_ends_before_the_server_does(run):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM and time.monotonic() - began < 30
     assert "Traceback" not in errors
+
+
+def test_everyone_who_waits_is_answered_before_the_server_ends(run):
+    stuck, limits = Stuck(Predictor.open(run)), Limits(batch=1, seconds=600)
+    stuck.card.examples = list
+
+    async def main(server):
+        asking = [asyncio.create_task(ask(server.port, ANSWER, QUESTION)) for _ in range(4)]
+        assert await asyncio.to_thread(stuck.began.wait, 60)
+        while len(server.server_state.tasks) < 4:
+            await asyncio.sleep(0.02)
+        server.should_exit = True
+        await asyncio.sleep(0.3)
+        stuck.go.set()
+        return [reply.status for reply in await asyncio.gather(*asking)]
+
+    with running(create([stuck.card], limits=limits), limits) as server:
+        assert asyncio.run(main(server)) == [200, 200, 200, 200]
+
+
+def test_a_late_question_to_a_server_that_ends_is_told_of_its_timeout(run):
+    stuck, limits = Stuck(Predictor.open(run)), Limits(seconds=1.0)
+    stuck.card.examples = list
+
+    async def main(server):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        whole = request(ANSWER, json.dumps(QUESTION).encode())
+        writer.write(whole[:-5])
+        while not server.server_state.tasks:
+            await asyncio.sleep(0.02)
+        server.should_exit = True
+        await asyncio.sleep(0.7)
+        writer.write(whole[-5:])
+        status = (await reader.readline()).split()[1]
+        writer.close()
+        stuck.go.set()
+        return status
+
+    with running(create([stuck.card], limits=limits), limits) as server:
+        assert asyncio.run(main(server)) == b"504"
+
+
+@pytest.mark.parametrize("closing", ["", "os.close(1)", "sys.stdout.close()", "sys.stdout = None"])
+def test_a_closed_stdout_does_not_end_the_server(closing):
+    reading, writing = os.pipe()
+    os.close(reading)
+    told_first = WITH_DESCRIPTORS.replace("print(url", "print(url, file=sys.stderr) or print(url")
+    command = [sys.executable, "-c", f"import os, sys\n{closing}\n{told_first}", "1024", "4096"]
+    process = subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    try:
+        assert asyncio.run(healthy(int(process.stderr.readline().rpartition(":")[2])))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert len(errors.splitlines()) <= 1 and "Traceback" not in errors
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 // may be asked after it without a further word.
 
 import { element } from "../viewer/dom.js";
+import { image } from "./image.js";
 import { pad } from "./pad.js";
 
 let numbered = 0;
 
-const WIDGETS = { lines, pad: strokes, number, hidden };
+const WIDGETS = { lines, pad: strokes, image: photo, number, hidden };
 
 export function field(name, schema, { change, signal }) {
   const types = { string: line, integer: number, number, boolean: check };
@@ -82,6 +83,11 @@ function choice(options) {
 function strokes(options) {
   const drawn = pad(options);
   return { ...drawn, node: labelled(options, drawn.node) };
+}
+
+function photo(options) {
+  const chosen = image(options);
+  return { ...chosen, node: labelled(options, chosen.node) };
 }
 
 // What a person does not choose but a link may say.

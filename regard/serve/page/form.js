@@ -72,7 +72,8 @@ export function form({ schema, examples, submit, signal }) {
   function told(example) {
     const texts = Object.entries(example).filter(([name, value]) => typeof value === "string" && value && !schema.properties[name]?.option);
     if (texts.length) return texts.at(-1)[1];
-    return Object.entries(example).map(([name, value]) => (Array.isArray(value) ? "a drawing" : `${name} ${value}`)).join(", ");
+    const said = Object.entries(example).filter(([, value]) => value !== "");
+    return said.map(([name, value]) => (Array.isArray(value) ? "a drawing" : `${name} ${value}`)).join(", ");
   }
 
   return { node, read, set, open, ask, button: node.querySelector(".ask") };

@@ -17,7 +17,7 @@ export async function model(root, { name, values, signal }) {
   }
   const schema = await question(about);
   const others = await alike(all, about, schema);
-  const usual = about.kind === "text" ? others[0] : undefined;
+  const usual = about.compared ? others[0] : undefined;
   let beside = "beside" in values ? others.find((each) => each.name === values.beside) : usual;
 
   const columns = element("div", { class: "columns" });
@@ -55,7 +55,9 @@ export async function model(root, { name, values, signal }) {
   }
 
   function address(question) {
-    return write(name, { ...question, ...(beside !== usual && { beside: beside?.name ?? "none" }) });
+    // A picture is too long for a link.
+    const said = Object.entries(question).filter(([key]) => schema.properties[key]?.widget !== "image");
+    return write(name, { ...Object.fromEntries(said), ...(beside !== usual && { beside: beside?.name ?? "none" }) });
   }
 
   function follow(question) {

@@ -7,21 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from regard import registry, training
-from regard.trained import Trained
+import regard
 
 
 def trained(folder, recipe, *changes):
-    """A run of two steps, as the command line would make it."""
-    recipe = registry.recipe(recipe).change([*changes, "train.steps=2", "tensorboard=false"])
-    task = registry.task(recipe.sections["task"]["name"])(recipe.build("task"), None)
-    config = recipe.build("train")
-    training.seed(config.seed)
-    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
-    run = training.Run.create(folder, recipe.toml())
-    task.save(run.task)
-    training.fit(model, task.loader("train"), task.loader("valid"), run, config)
-    return Trained.open(folder)
+    return regard.load(regard.train(recipe, *changes, "train.steps=2", "tensorboard=false", out=folder))
 
 
 SMALL = ("rows=12", "system.width=5", "hidden=9", "task.batch=2", "measured=2")

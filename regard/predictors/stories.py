@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.tasks._stories import Question, read_typed, words
-from regard.trained import Trained, lines, track
-from regard.views import alignment, hops, page
+from regard.data.stories import Question as Asked
+from regard.data.stories import read_babi, read_typed, words
+from regard.data.worlds import WORLDS, generate
+from regard.predictors.predictor import Answer, Predictor, lines, percent, track
+from regard.questions import Choice, Text, form
+from regard.views import hops
+from regard.views.picture import Picture
 
 SOLVED = 5.0
 """Percent of errors up to which a task counts as solved (Weston et al. 2015)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Reply:
     """One answer.
 
     Attributes:
@@ -45,7 +50,7 @@ class Answer:
         return {**found, "story": list(self.story), "weights": looked}
 
 
-class Stories(Trained):
+class Stories(Predictor):
     """A memory network with its words; of many restarts, those that were chosen in training."""
 
     def __init__(self, *given: Any):
@@ -63,19 +68,19 @@ class Stories(Trained):
             return self.model
         return self.model.pick([home]).eval()
 
-    def predict(self, story: str | Sequence[str], question: str, *, task: str | None = None) -> Answer:
+    def predict(self, story: str | Sequence[str], question: str, *, task: str | None = None) -> Reply:
         """Answer a question about a story, given as a text or as sentences, the oldest first."""
         told = [*([story] if isinstance(story, str) else story), question]
         *_, asked = read_typed(told, "story")
-        return self.ask([asked], task=task)[0]
+        return self.replies([asked], task=task)[0]
 
-    def ask(self, questions: Sequence[Question], *, task: str | None = None) -> list[Answer]:
+    def replies(self, questions: Sequence[Asked], *, task: str | None = None) -> list[Reply]:
         """Answers to questions with their stories. ``task`` names the model to ask; by default the one that has learned
         all the words from the fewest."""
         return [self._ask(question, task or self.choose(question)) for question in questions]
 
     @torch.inference_mode()
-    def _ask(self, question: Question, name: str) -> Answer:
+    def _ask(self, question: Asked, name: str) -> Reply:
         home = self.task.home(name)
         self.task.table([question], home, strict=True)  # unknown words end here, with the line that they stand in
         (batch,) = self.task.batches([question], home)
@@ -84,9 +89,9 @@ class Stories(Trained):
         weights = out["weights"][0, 0, :, : len(held)].flip(-1).float().cpu()  # the newest came first
         text = self.task.vocabularies[home].known[int(out["answer"][0, 0]) - 1]
         probability = float(out["probability"][0, 0]) if "probability" in out else None
-        return Answer(text, name, held, weights, probability)
+        return Reply(text, name, held, weights, probability)
 
-    def choose(self, question: Question) -> str:
+    def choose(self, question: Asked) -> str:
         """The task whose words fit: the fewest unknown ones, then those that questions were made of, then the fewest of
         all."""
         said = {word for sentence in question.story for word in words(sentence)}
@@ -138,44 +143,92 @@ class Stories(Trained):
         """The answer to each question of a file: sentences, then a question that ends with "?"."""
         typed = lines(file, "Type sentences, one a line, then a question that ends with '?'; Ctrl-D ends.")
         for question in read_typed(typed, str(file or "standard input")):
-            found = self.ask([question], task=task)[0]
+            found = self.replies([question], task=task)[0]
             if as_json:
                 yield json.dumps({"question": question.question, **found.as_dict()}, ensure_ascii=False)
             else:
                 yield found.text
 
-    def show(
-        self, what: Sequence[str] = (), out: Path | None = None, *, task: str | None = None, split: str = "test"
-    ) -> Iterator[str]:
+    def look(
+        self, what: Sequence[str] = (), *, task: str | None = None, split: str = "test"
+    ) -> Iterator[tuple[str, Picture | None]]:
         """The table of hops for stories in files or, by number from 1, for questions of a split (the first one, if
         nothing is named)."""
-        shown = [pair for one in (what or ["1"]) for pair in self._shown(one, task, split)]
-        views = []
-        for number, (question, name) in enumerate(shown):
+        named = [pair for one in what for pair in self._shown(one, task, split)]
+        for question, name in named if what else self._example_shown(task, split):
             found = self._ask(question, name)
             cut = len(question.story) - len(found.story)
             support = [fact - cut for fact in question.support if fact >= cut]
             answer = None if question.answer is None else question.answer.lower()
-            about: dict[str, Any] = dict(
-                question=question.question, prediction=found.text, answer=answer, support=support
-            )
-            if number:
-                yield ""
-            yield hops.terminal(found.story, found.weights, **about)
-            if out is None:
-                continue
-            title = f"Task {found.task}" if found.task.isdigit() else found.task
-            if out.suffix.lower() in (".html", ".htm"):
-                views.append(hops.view(found.story, found.weights, title=question.question, text=found.text))
-                continue
-            path = out if len(shown) == 1 else out.with_stem(f"{out.stem}-{number + 1}")
-            alignment.save(hops.figure(found.story, found.weights, title=title, **about), path)
-            yield str(path)
-        if views and out is not None:
-            page.write(out, views, title=self.name)
-            yield str(out)
+            yield "", self._picture(question.question, found, answer=answer, support=support)
 
-    def _shown(self, what: str, task: str | None, split: str) -> Iterator[tuple[Question, str]]:
+    def _example_shown(self, task: str | None, split: str) -> list[tuple[Asked, str]]:
+        """The first question of a split or, where the data is not at hand, a generated one."""
+        self.task.home(task or self.task.names[0])  # an unknown task is named as such
+        try:
+            return list(self._shown("1", task, split))
+        except ValueError:
+            made = ((str(number), self._example(number)) for number in WORLDS)
+            found = [(asked, name) for name, asked in made if asked is not None]
+            if not found:
+                raise
+            return found[:1]
+
+    def _picture(self, question: str, found: Reply, **about: Any) -> Picture:
+        title = f"Task {found.task}" if found.task.isdigit() else found.task
+        about |= {"question": question, "prediction": found.text}
+        return hops.picture(found.story, found.weights, title=title, **about)
+
+    # Questions
+
+    title = "Tell a story and ask about it"
+
+    @cached_property
+    def Question(self) -> Any:
+        """A story and a question, and whose model answers where there are several."""
+        names, about = tuple(self.task.names), "Whose model answers; left open, the one that knows the words."
+        task = Choice(names, default=None, optional=True, option=True, title="Task", about=about)
+        return form(
+            "Ask",
+            story=Text(4000, 1, 7, title="Story", about="A sentence a line, in the words that it was trained on."),
+            question=Text(200, 1, title="Question"),
+            **({"task": task} if len(names) > 1 else {}),
+        )
+
+    def data(self) -> str:
+        config = self.task.config
+        return f"bAbI, tasks {config.tasks}" if config.data else f"generated stories like bAbI's, tasks {config.tasks}"
+
+    def examples(self) -> list[Any]:
+        """A short generated story for each task that it knows, in words that it knows."""
+        found: list[Any] = []
+        for number in WORLDS:
+            if (asked := self._example(number)) is not None:
+                found.append(self.Question(story="\n".join(asked.story), question=asked.question))
+        return found
+
+    def _example(self, number: int) -> Asked | None:
+        if str(number) not in self.task.names:
+            return None
+        made = read_babi(generate(number, 60, random.Random(f"explorer {number}")), "example")
+        for asked in sorted(made, key=lambda one: abs(len(one.story) - 6)):
+            try:
+                self.task.table([asked], self.task.home(str(number)), strict=True)
+            except ValueError:  # a word that it has not learned
+                continue
+            return asked
+        return None
+
+    def one(self, question: Any) -> Answer:
+        asked = question.question.strip()
+        asked += "" if asked.endswith("?") else "?"
+        found = self.predict(question.story.split("\n"), asked, task=getattr(question, "task", None))
+        sure = "" if found.probability is None else f"{percent(found.probability)} sure. "
+        named = f"task {found.task}" if found.task.isdigit() else found.task
+        notes = [f"{sure}Answered by the model of {named}, with {len(found.weights)} hops over the story."]
+        return Answer(found.text, notes, pictures=[self._picture(asked, found)])
+
+    def _shown(self, what: str, task: str | None, split: str) -> Iterator[tuple[Asked, str]]:
         if not what.isdigit():
             path = Path(what)
             if not path.is_file():

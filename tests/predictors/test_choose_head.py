@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard import cli, registry
-from regard.trained import Trained
-from regard.trained.text import Text, _same
+from regard import registry
+from regard.commands import afterwards
+from regard.predictors.predictor import Predictor
+from regard.predictors.text import Text, _same
 from regard.training import Run
 
 SMALL = ["dim=16", "heads=2", "system.hidden=16", "names=30", "train_size=10", "valid_size=60", "test_size=20"]
@@ -71,27 +72,27 @@ def test_looks_are_what_a_step_with_that_head_gives(model, layer, head):
 
 
 def test_the_choice_is_kept_in_the_run_and_in_its_copy(run, tmp_path, capsys):
-    before = Trained.open(run.folder).model.config
+    before = Predictor.open(run.folder).model.config
     assert (before.alignment_layer, before.alignment_head) == (-1, -1)
-    cli.align_command(run.folder, split="valid", data=None)
+    afterwards.align_command(run.folder, split="valid", data=None)
     told = capsys.readouterr().out
     chosen = run.facts()["alignment"]
     assert chosen["by"] == "gold" and told.count("kept") == 1 and len(chosen["heads"]) == 6
     run.pack(tmp_path / "copy")
     for folder in (run.folder, tmp_path / "copy"):
-        config = Trained.open(folder).model.config
+        config = Predictor.open(folder).model.config
         assert (config.alignment_layer, config.alignment_head) == (chosen["layer"], chosen["head"])
 
 
 def test_evaluate_tells_the_error_of_each_head(run):
-    found = Trained.open(run.folder).evaluate("test")
+    found = Predictor.open(run.folder).evaluate("test")
     assert {name for name in found if name.startswith("aer@")} == {
         "aer@1.1", "aer@1.2", "aer@1.mean", "aer@2.1", "aer@2.2", "aer@2.mean",
     }  # fmt: skip
 
 
 def test_one_attention_leaves_nothing_to_choose():
-    model = Trained.open("translate-en-es-rnn")
+    model = Predictor.open("translate-en-es-rnn")
     with pytest.raises(ValueError, match="nothing to choose"):
         model.choose_head()
     ((_, weights),) = model.looks(["I love coffee."], ["Me encanta el café."])
@@ -107,9 +108,9 @@ def test_copied_words_are_names_and_numbers():
 def test_systems_that_read_other_words_cannot_vote_together(run, recipe, tmp_path):
     other = registry.task("number_words")(registry.recipe("translate-numbers").build("task"))
     twin = Run.create(tmp_path / "twin", recipe.toml())
-    Trained.open(run.folder).task.save(twin.task)
+    Predictor.open(run.folder).task.save(twin.task)
     other.source.save(twin.task / "source.json")
-    sizes = {"source_vocab": len(other.source), "target_vocab": Trained.open(run.folder).task.sizes["target_vocab"]}
+    sizes = {"source_vocab": len(other.source), "target_vocab": Predictor.open(run.folder).task.sizes["target_vocab"]}
     twin.write_model("best", registry.system("transformer")(recipe.build("system", **sizes)).state_dict())
     with pytest.raises(ValueError, match="different source vocabularies"):
-        Trained.open(run.folder, twin.folder)
+        Predictor.open(run.folder, twin.folder)

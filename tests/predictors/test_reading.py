@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from regard import registry, training
-from regard.tasks.cloze import MARK
-from regard.trained import Trained
+import regard
+from regard.data.cloze import MARK
+from regard.predictors.predictor import Predictor
+from regard.training import Run, read_weights
 
 TINY = ["embedding=8", "hidden=8", "attention=8", "joint=8", "tensorboard=false", "threads=1"]
 CLOZE = [*TINY, "epochs=2", "train_size=200", "test_size=40"]
@@ -18,16 +19,7 @@ STORY = {"story": "Mary Ann sued John over a broken promise. Later John hired Bi
 
 
 def trained(folder: Path, name: str, *changes: str) -> Path:
-    """A run of a recipe on what is made, as the command line makes it."""
-    recipe = registry.recipe(name).change(changes)
-    task = registry.task(recipe.sections["task"]["name"])(recipe.build("task"))
-    config = recipe.build("train")
-    training.seed(config.seed)
-    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
-    run = training.Run.create(folder, recipe.toml())
-    task.save(run.task)
-    training.fit(model, task.loader("train"), task.loader("valid"), run, config)
-    return folder
+    return regard.train(name, *changes, out=folder).folder
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +46,9 @@ def typed(tmp_path):
 
 
 def test_cloze_metrics_are_counted_as_one_counts_them(cloze):
-    model = Trained.open(cloze)
+    model = Predictor.open(cloze)
     questions = model.task.questions("test")
-    found, answers = model.evaluate(), model.ask(questions)
+    found, answers = model.evaluate(), model.replies(questions)
     right = [answer.text == one.answers[0] for answer, one in zip(answers, questions)]
     assert found["accuracy"] == pytest.approx(100 * sum(right) / len(right))
     mass = near = 0.0
@@ -72,9 +64,9 @@ def test_cloze_metrics_are_counted_as_one_counts_them(cloze):
 
 
 def test_squad_metrics_stand_beside_the_window(squad):
-    model = Trained.open(squad)
+    model = Predictor.open(squad)
     questions = model.task.questions("test")
-    found, answers = model.evaluate(), model.ask(questions)
+    found, answers = model.evaluate(), model.replies(questions)
     each = [model.task.judge(one, answer.text) for answer, one in zip(answers, questions)]
     for name in ("exact_match", "f1"):
         assert found[name] == pytest.approx(100 * sum(one[name] for one in each) / len(each))
@@ -86,15 +78,15 @@ def test_squad_metrics_stand_beside_the_window(squad):
 
 def test_answers_are_in_the_order_of_the_questions(cloze):
     """They are asked in order of length."""
-    model = Trained.open(cloze)
+    model = Predictor.open(cloze)
     questions = sorted(model.task.questions("test")[:9], key=lambda one: -len(one.document.words))
-    for answer, one in zip(model.ask(questions), questions):
+    for answer, one in zip(model.replies(questions), questions):
         assert answer.words == one.document.words and answer.text in one.names
         assert all(answer.words[place] == answer.text for place in answer.places)
 
 
 def test_a_typed_story_is_answered_with_its_own_names(cloze, typed):
-    model = Trained.open(cloze)
+    model = Predictor.open(cloze)
     answers = list(model.answer(typed))
     assert len(answers) == 2 and set(answers) <= {"Mary Ann", "John", "Bill"}
     first, second = (json.loads(line) for line in model.answer(typed, as_json=True))
@@ -105,7 +97,7 @@ def test_a_typed_story_is_answered_with_its_own_names(cloze, typed):
 
 
 def test_a_typed_passage_is_answered_with_a_span(squad, tmp_path):
-    model = Trained.open(squad)
+    model = Predictor.open(squad)
     story = "Alnwick is a town (of 8,116 people) in the north, where it rains."
     answer = model.predict(story, "How many people live in Alnwick?")
     assert answer.text in story and answer.text == "".join(
@@ -122,13 +114,13 @@ def test_bad_input_names_its_line(cloze, tmp_path):
     path = tmp_path / "my.jsonl"
     path.write_text(json.dumps({**STORY, "question": "who sued John"}))
     with pytest.raises(ValueError, match=r"my.jsonl, line 1: the question must have one hole"):
-        list(Trained.open(cloze).answer(path))
+        list(Predictor.open(cloze).answer(path))
 
 
 def test_the_impatient_reader_looks_for_every_word(impatient):
-    model = Trained.open(impatient)
+    model = Predictor.open(impatient)
     questions = model.task.questions("test")[:6]
-    for answer, one in zip(model.ask(questions), questions):
+    for answer, one in zip(model.replies(questions), questions):
         assert answer.rows == one.question.words and answer.final == len(one.question.words) - 1
         assert answer.weights.sum(-1).tolist() == pytest.approx([1.0] * len(answer.rows))
     found = model.evaluate()
@@ -136,14 +128,14 @@ def test_the_impatient_reader_looks_for_every_word(impatient):
 
 
 def test_show(cloze, impatient, typed, tmp_path):
-    model = Trained.open(cloze)
+    model = Predictor.open(cloze)
     (text,) = model.show(["3"], None)
     assert MARK in text and "[" in text and "→ " in text
     assert len(list(model.show([str(typed)], None))) == 3  # two documents and a line between them
     lines = list(model.show(["1", "2"], tmp_path / "looks.png"))
     assert (tmp_path / "looks-1.png").stat().st_size > 5000 and str(tmp_path / "looks-2.png") in lines
     assert list(model.show([], tmp_path / "looks.html"))[-1] == str(tmp_path / "looks.html")
-    (text,) = Trained.open(impatient).show([], None)
+    (text,) = Predictor.open(impatient).show([], None)
     assert any(line.startswith("@placeholder ") for line in text.split("\n")), "no line of shades for the hole"
     for what, message in ((["41"], "numbers 1 to 40"), (["my.json"], "neither a file")):
         with pytest.raises(ValueError, match=message):
@@ -154,12 +146,8 @@ def test_a_training_that_was_stopped_goes_on_the_same(tmp_path):
     changes = [*CLOZE, "schedule=constant"]  # a rate that knows no end
     whole = trained(tmp_path / "whole", "reader-cloze", *changes)
     parts = trained(tmp_path / "parts", "reader-cloze", *changes, "steps=9")
-    recipe = registry.recipe("reader-cloze").change(changes)
-    task = registry.task("cloze").load(parts / "task")
-    model = registry.system("attentive_reader")(recipe.build("system", **task.sizes))
-    run = training.Run.open(parts)
-    training.fit(model, task.loader("train"), task.loader("valid"), run, recipe.build("train"), resume=True)
-    one, other = (training.read_weights(training.Run.open(folder).weights("last"))[0] for folder in (whole, parts))
+    regard.train("reader-cloze", "steps=none", out=parts, resume=True)
+    one, other = (read_weights(Run.open(folder).weights("last"))[0] for folder in (whole, parts))
     assert one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
 
 
@@ -167,7 +155,7 @@ def test_a_training_that_was_stopped_goes_on_the_same(tmp_path):
 @pytest.mark.parametrize("reader", ["attentive", "impatient"])
 def test_it_learns_to_read(tmp_path, reader):
     folder = trained(tmp_path / "run", "reader-cloze", "epochs=2", "tensorboard=false", "threads=1", f"reader={reader}")
-    found = Trained.open(folder).evaluate()
+    found = Predictor.open(folder).evaluate()
     assert found["accuracy"] >= 95 and found["mass"] >= 60, found
 
 
@@ -177,5 +165,5 @@ def test_without_permutation_it_learns_names_instead_of_reading(tmp_path):
     found = {}
     for permute in ("true", "false"):
         changes = ["train_size=3000", "epochs=12", "tensorboard=false", "threads=1", f"permute={permute}"]
-        found[permute] = Trained.open(trained(tmp_path / permute, "reader-cloze", *changes)).evaluate()["accuracy"]
+        found[permute] = Predictor.open(trained(tmp_path / permute, "reader-cloze", *changes)).evaluate()["accuracy"]
     assert found["true"] - found["false"] >= 20, found

@@ -6,22 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import registry, training
-from regard.trained import Trained
-from regard.trained.graph import Graph
+import regard
+from regard.predictors.graph import Graph
+from regard.predictors.predictor import Predictor
 
 
 def trained(folder: Path, name: str, *changes: str, data=None):
-    """What ``regard train`` does."""
-    recipe = registry.recipe(name).change(["train.tensorboard=false", *changes])
-    task = registry.task(recipe.sections["task"]["name"])(recipe.build("task"), data)
-    config = recipe.build("train")
-    training.seed(config.seed)
-    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
-    run = training.Run.create(folder, recipe.toml())
-    task.save(run.task)
-    training.fit(model, task.loader("train", seed=config.seed), task.loader("valid"), run, config, unit=task.unit)
-    return Trained.open(folder)
+    return regard.load(regard.train(name, "train.tensorboard=false", *changes, out=folder, data=data))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +67,7 @@ def test_pictures_for_the_command_line(blocks, communities, tmp_path):
     assert (tmp_path / "ego-1.png").stat().st_size > 5000 and (tmp_path / "ego-2.png").exists()
     assert "node 3 (" in text[0] and "itself" in text[1]
     text = list(blocks.show([], tmp_path / "all.svg"))
-    assert len(text) == 3 and "% of that of equal weights" in text[0] and (tmp_path / "all.svg").exists()
+    assert len(text) == 2 and "% of that of equal weights" in text[0] and (tmp_path / "all.svg").exists()
     assert any("layer 2" in line for line in communities.show(["5"], tmp_path / "one.png", layer=2, head=1, graph=1))
     with pytest.raises(ValueError, match="there is no layer 3"):
         list(blocks.show(["3"], None, layer=3))
@@ -109,14 +100,8 @@ def test_training_goes_on_after_a_pause_as_if_there_had_been_none(tmp_path):
     changes = ("task.nodes=60", "neighbours=3", "batch_nodes=8", "patience=0", "threads=1")
     straight = trained(tmp_path / "straight", "gat-sbm", *changes, "epochs=4")
     trained(tmp_path / "paused", "gat-sbm", *changes, "epochs=2")
-    run = training.Run.open(tmp_path / "paused")
-    recipe = registry.Recipe.read(run.folder / "recipe.toml").change(["epochs=4"])
-    task = registry.task("graphs").load(run.task)
-    config = recipe.build("train")
-    training.seed(config.seed)
-    model = registry.system("gat")(recipe.build("system", **task.sizes))
-    training.fit(model, task.loader("train"), task.loader("valid"), run, config, resume=True)
-    last = Trained.open(tmp_path / "straight", which="last").model.state_dict()
-    for name, tensor in model.state_dict().items():
+    run = regard.train("gat-sbm", "epochs=4", out=tmp_path / "paused", resume=True)
+    last = Predictor.open(tmp_path / "straight", which="last").model.state_dict()
+    for name, tensor in Predictor.open(run, which="last").model.state_dict().items():
         assert torch.equal(tensor, last[name]), name
     assert straight.evaluate().keys() == {"accuracy"}

@@ -11,13 +11,13 @@ import torch
 
 pytest.importorskip("matplotlib")
 from regard import registry
+from regard.predictors.digits import PICTURES
+from regard.predictors.digits import Digits as Predictor
+from regard.predictors.games import Games
 from regard.systems import cnn, draw, ram, ram_agent, stn
 from regard.tasks.catch import Catch
 from regard.tasks.catch import Config as CatchConfig
 from regard.tasks.digits import Config, Digits
-from regard.trained.digits import PICTURES
-from regard.trained.digits import Digits as Trained
-from regard.trained.games import Games
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def task():
 def trained(task):
     torch.manual_seed(0)
     model = ram.RAM(ram.Config(**task.sizes, glimpses=3, scales=2, hidden=16))
-    return Trained(model, task, registry.recipe("ram-mnist"), "a-run")
+    return Predictor(model, task, registry.recipe("ram-mnist"), "a-run")
 
 
 def test_evaluate(trained):
@@ -82,7 +82,7 @@ def test_without_its_data_it_shows_drawn_digits(trained, tmp_path, monkeypatch):
     (tmp_path / "task" / "task.json").write_text(json.dumps(told))
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
-    away = Trained(trained.model, Digits.load(tmp_path / "task"), trained.recipe, "a-run")
+    away = Predictor(trained.model, Digits.load(tmp_path / "task"), trained.recipe, "a-run")
     lines = list(away.show(["0"], None))
     assert "drawn" in lines[0] and len(lines) == 3
     with pytest.raises(ValueError, match="no data at"):
@@ -91,7 +91,7 @@ def test_without_its_data_it_shows_drawn_digits(trained, tmp_path, monkeypatch):
 
 def test_what_looks_at_everything_has_no_picture(task):
     model = cnn.CNN(cnn.Config(**task.sizes, hidden=8))
-    whole = Trained(model, task, registry.recipe("ram-mnist"), "a-run")
+    whole = Predictor(model, task, registry.recipe("ram-mnist"), "a-run")
     with pytest.raises(ValueError, match="nothing to show"):
         list(whole.show([], None))
     assert len(whole.predict([0])) == 1
@@ -131,7 +131,7 @@ def test_a_page_for_each_kind(task, tmp_path, module, options, kind):
     torch.manual_seed(0)
     name = module.__name__.rpartition(".")[2]
     model = registry.system(name)(module.Config(**task.sizes, **options))
-    trained = Trained(model, task, registry.recipe("ram-mnist"), "a-run")
+    trained = Predictor(model, task, registry.recipe("ram-mnist"), "a-run")
     *_, path = trained.show(["0", "3"], tmp_path / "page.html")
     assert path.endswith("page.html")
     assert [view for view, _ in embedded(tmp_path / "page.html")] == [kind, kind]
@@ -142,7 +142,7 @@ def drawer():
     task = Digits(Config(drawn=20, batch=4, binarize=True))
     torch.manual_seed(0)
     config = draw.Config(**task.sizes, steps=3, hidden=16, latent=4, read=3, write=3)
-    return Trained(draw.DRAW(config), task, registry.recipe("draw-mnist"), "a-run")
+    return Predictor(draw.DRAW(config), task, registry.recipe("draw-mnist"), "a-run")
 
 
 class TestImagined:
@@ -156,7 +156,8 @@ class TestImagined:
 
     def test_pictures_that_nobody_has_shown_it(self, drawer, tmp_path):
         *texts, _ = drawer.show([], tmp_path / "page.html", imagine=2, seed=7)
-        assert len(texts) == 2 and [kind for kind, _ in embedded(tmp_path / "page.html")] == ["canvas", "canvas"]
+        assert len([text for text in texts if text]) == 2
+        assert [kind for kind, _ in embedded(tmp_path / "page.html")] == ["canvas", "canvas"]
         assert list(drawer.show([], None, imagine=2, seed=7)) == texts != list(drawer.show([], None, imagine=2, seed=8))
         for ending in ("png", "gif"):
             assert (tmp_path / f"made.{ending}").name in list(drawer.show([], tmp_path / f"made.{ending}", imagine=1))[

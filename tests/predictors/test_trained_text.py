@@ -10,9 +10,9 @@ import time
 import pytest
 import torch
 
-from regard.trained import Trained
-from regard.trained._workers import spread
-from regard.trained.text import CHUNK
+from regard.predictors._processes import spread
+from regard.predictors.predictor import Predictor
+from regard.predictors.text import CHUNK
 
 
 def regard(*words, **options):
@@ -24,7 +24,7 @@ def test_workers_answer_as_one_does(tmp_path):
     sentences = [f"He has {n} books." if n % 7 else "" for n in range(CHUNK + 40)]
     file = tmp_path / "asked.txt"
     file.write_text("\n".join(sentences) + "\n")
-    alone = list(Trained.open("translate-en-es").answer(file, alignments=True))
+    alone = list(Predictor.open("translate-en-es").answer(file, alignments=True))
     done = regard("predict", "translate-en-es", str(file), "--alignments", "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == alone and len(alone) == len(sentences)
@@ -44,8 +44,8 @@ def test_a_worker_that_fails_says_why():
 @pytest.mark.parametrize("name", ["translate-en-es", "translate-en-es-rnn"])
 def test_int8_says_nearly_the_same(name):
     sentences = ["I love coffee.", "Where is the station?", "She has two brothers.", "It is raining."]
-    exact = Trained.open(name)
-    rounded = Trained.open(name).int8()
+    exact = Predictor.open(name)
+    rounded = Predictor.open(name).int8()
     assert not any(isinstance(module, torch.nn.Linear) for module in rounded.model.modules())
     pairs = zip(exact.predict(sentences), rounded.predict(sentences))
     same = [one.text == other.text for (one,), (other,) in pairs]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,13 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.trained import Trained, draw, lines
+from regard.predictors.predictor import Answer, Predictor, lines
+from regard.questions import SEED, Number, form
+from regard.views import weightings
+from regard.views.picture import Picture
+
+LONGER, MOST = 6, 240
+"""Tapes may be so many times longer than in training, but no longer than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +62,7 @@ class Prediction:
         return ["".join("1" if bit > 0.5 else "0" for bit in row) for row in which[self.asked]]
 
 
-class Tapes(Trained):
+class Tapes(Predictor):
     """A system that reads one tape and writes another, such as the NTM."""
 
     def predict(
@@ -133,33 +139,77 @@ class Tapes(Trained):
                 if "^" in signs:
                     yield f"  {signs} asked for {target}"
 
-    def show(
+    def look(
         self,
-        what: Sequence[str],
-        out: Path | None,
+        what: Sequence[str] = (),
         *,
         repeats: int = 1,
         rows: int | None = None,
         seed: int = 0,
-    ) -> Iterator[str]:
-        """Input, output and the heads' weightings of a tape of the length ``what``."""
-        from regard.views import weightings
+    ) -> Iterator[tuple[str, Picture | None]]:
+        """Input, output and the heads' weightings of a tape of the length ``what``.
 
+        Args:
+            repeats: how often to repeat the copy.
+            rows: of the memory; also more than in training.
+            seed: of what is on the tape.
+        """
         if len(what) > 1:
             raise ValueError(f"one length is shown at a time, not {' '.join(what)}")
         length = self._length("the length", what[0]) if what else self.task.config.longest
         found = self.predict(length, repeats=repeats, rows=rows, seed=seed)
+        title = f"{self.task.config.what.replace('_', ' ')}, {length}: {found.wrong} of {found.bits} bits wrong"
+        yield title, self._picture(found, title)
+
+    def _picture(self, found: Prediction, title: str = "") -> Picture:
         bits = {"input": found.input, "output": found.output * found.asked[:, None]}
         if found.wrong:
-            bits["wrong"] = found.mistakes
-        title = f"{self.task.config.what.replace('_', ' ')}, {length}: {found.wrong} of {found.bits} bits wrong"
-        yield weightings.terminal(bits, found.heads)
-        yield title
-        if out is not None:
-            figure, view = (
-                partial(each, bits, found.heads, title=title) for each in (weightings.figure, weightings.view)
-            )
-            yield draw(out, self.name, figure, view)
+            bits["wrong"] = found.mistakes.float()
+        return weightings.picture(bits, found.heads, title=title)
+
+    # Questions
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """Which tape."""
+        return f"Run the tape: {self.task.config.what.replace('_', ' ')}"
+
+    @cached_property
+    def Question(self) -> Any:
+        """How long a tape, and which."""
+        config = self.task.config
+        least, most = self._lengths
+        noun = {"recall": "Items", "ngrams": "Bits"}.get(config.what, "Vectors")
+        about = f"Trained on {config.shortest} to {config.longest}."
+        inputs = {"length": Number(least, most, default=config.longest, title=f"{noun} on the tape", about=about)}
+        if config.what == "repeat_copy":
+            inputs["repeats"] = Number(1, 2 * config.repeats, default=2, title="Copies")
+        return form("Run", **inputs, seed=replace(SEED, about="Each number gives another tape."))
+
+    @property
+    def _lengths(self) -> tuple[int, int]:
+        config = self.task.config
+        least = {"recall": 2, "ngrams": config.order, "sort": config.top}.get(config.what, 1)
+        return least, max(config.longest, min(LONGER * config.longest, MOST))
+
+    def data(self) -> str:
+        return f"generated tapes, {self.task.config.what.replace('_', ' ')}"
+
+    def examples(self) -> list[Any]:
+        config, (least, most) = self.task.config, self._lengths
+        middle = max(least, (config.shortest + config.longest) // 2)
+        lengths = sorted({middle, config.longest, min(2 * config.longest, most), most})
+        return [self.Question(length=length) for length in lengths]
+
+    def one(self, question: Any) -> Answer:
+        length, longest = question.length, self.task.config.longest
+        rows = None if length < self.model.rows else length + 8  # a memory that holds the tape
+        found = self.predict(length, repeats=getattr(question, "repeats", 1), seed=question.seed, rows=rows)
+        text = "Every bit is right" if not found.wrong else f"{found.wrong} of {found.bits} bits are wrong"
+        notes = [f"{len(found.input)} steps; {found.bits} bits were asked for."]
+        notes += [f"Longer than anything it was trained on, {longest}."] if length > longest else []
+        more = ("Another tape", {"seed": (question.seed + 1) % 10000})
+        return Answer(text, notes, [more], [self._picture(found)])
 
     @contextmanager
     def _memory(self, rows: int | None) -> Iterator[None]:

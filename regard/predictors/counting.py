@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 import regard
+from regard.predictors.predictor import Answer, Predictor, lines
+from regard.questions import Number, Text, form
 from regard.tasks.counting import LANGUAGES, spell, string
-from regard.trained import Trained, draw, lines
+from regard.views import stack
+from regard.views.picture import Picture
 from regard.views.stack import Trace
 
+MOST = 60
+"""The largest n that is asked for."""
 
-class Counting(Trained):
+
+class Counting(Predictor):
     """A system that predicts the next symbol, such as the Stack RNN."""
 
     def predict(self, text: str, known: Sequence[int] | None = None) -> Trace:
@@ -78,20 +85,47 @@ class Counting(Trained):
             yield f"next     {text[1:]}"
             yield f"expected {trace.predicted}  ({told})"
 
-    def show(self, what: Sequence[str], out: Path | None, *, head: int | None = None) -> Iterator[str]:
+    def look(self, what: Sequence[str] = (), *, head: int | None = None) -> Iterator[tuple[str, Picture | None]]:
         """The trace table of the string of n, or of a string; of all stacks the busiest, or number ``head``."""
-        from regard.views import stack
-
         if len(what) > 1:
             raise ValueError(f"one string is shown at a time, not {' '.join(what)}")
         text, known = self.read("what to show", what[0] if what else "6")
+        title = f"{self.task.config.language}: {text[:-1]}"
+        yield "", stack.picture(self.predict(text, known), None if head is None else [head], title=title)
+
+    # Questions
+
+    title = "Count with stacks"
+
+    @cached_property
+    def Question(self) -> Any:
+        """A string, by its number or letter by letter."""
+        config, letters = self.task.config, self._letters
+        about = f"Of the letters {', '.join(letters)}; two or more."
+        text = Text(200, pattern=f"^[{letters}]*$", default="", title="Or a string of your own", about=about)
+        n = Number(config.fewest, MOST, default=6, title="n", about=f"Trained on n up to {config.longest}.")
+        return form("Read", n=n, text=text)
+
+    @property
+    def _letters(self) -> str:
+        return spell(list(range(len(LANGUAGES[self.task.config.language]))))
+
+    def data(self) -> str:
+        return f"generated strings, {self.task.config.language}"
+
+    def examples(self) -> list[Any]:
+        letters = self._letters
+        wrong = letters[0] * 4 + letters[1] * 3 + letters[0]
+        return [*(self.Question(n=n) for n in (6, 12, 24)), self.Question(text=wrong)]
+
+    def one(self, question: Any) -> Answer:
+        text, known = self.read("the string", question.text or str(question.n))
         trace = self.predict(text, known)
-        chosen = None if head is None else [head]
-        yield stack.terminal(trace, chosen)
-        if out is not None:
-            title = f"{self.task.config.language}: {text[:-1]}"
-            figure, view = (partial(each, trace, chosen, title=title) for each in (stack.figure, stack.view))
-            yield draw(out, self.name, figure, view)
+        wrong, determined = len(trace.wrong()), int(sum(trace.known))
+        said = "Every determined symbol was expected" if not wrong else f"{wrong} of {determined} not expected"
+        said = said if known is not None else f"It expected {trace.predicted}"
+        notes = [f"Read {text[:-1]}, one symbol after the other, and guessed the next one each time."]
+        return Answer(said, notes, pictures=[stack.picture(trace)])
 
     def _asked(self, file: Path | None) -> Iterator[tuple[str, str]]:
         """What to answer, and where it stands."""

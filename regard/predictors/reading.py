@@ -12,16 +12,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.tasks._passages import FIRST, Question, Typed, read_typed
-from regard.trained import Trained, lines, track
-from regard.views import alignment, document, page
+from regard.data.passages import Question as Asked
+from regard.data.passages import Typed, read_typed
+from regard.predictors.predictor import Answer, Predictor, lines, percent, track
+from regard.questions import Text, form
+from regard.tasks._passages import FIRST
+from regard.views import document
+from regard.views.picture import Picture
 
 NEAR = 2
 """Words to either side that still count as near."""
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Reply:
     """One answer.
 
     Attributes:
@@ -51,28 +55,28 @@ class Answer:
         return {**found, "words": list(self.words), "rows": list(self.rows), "weights": looked}
 
 
-class Reading(Trained):
+class Reading(Predictor):
     """A reader with its words."""
 
-    def predict(self, story: str, question: str) -> Answer:
+    def predict(self, story: str, question: str) -> Reply:
         """Answer a question about a text. Where entities are asked for, the question has a hole, ``___``."""
-        return self.ask([self.task.typed(Typed(story, question, None, "story"))])[0]
+        return self.replies([self.task.typed(Typed(story, question, None, "story"))])[0]
 
-    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+    def replies(self, questions: Sequence[Asked]) -> list[Reply]:
         """Answers to questions, in their order."""
-        found: dict[int, Answer] = {}
+        found: dict[int, Reply] = {}
         for rows, _, answers in self._asked(questions):
             found |= dict(zip(rows.tolist(), answers))
         return [found[number] for number in range(len(questions))]
 
     @torch.inference_mode()
-    def _asked(self, questions: Sequence[Question]) -> Iterator[tuple[np.ndarray, dict[str, Tensor], list[Answer]]]:
+    def _asked(self, questions: Sequence[Asked]) -> Iterator[tuple[np.ndarray, dict[str, Tensor], list[Reply]]]:
         for rows, batch in self.task.batches(questions):
             out = {name: tensor.cpu() for name, tensor in self.model.predict(self.moved(batch)).items()}
             answers = [self._answer(questions[row], batch, out, place) for place, row in enumerate(rows)]
             yield rows, batch, answers
 
-    def _answer(self, question: Question, batch: dict[str, Tensor], out: dict[str, Tensor], b: int) -> Answer:
+    def _answer(self, question: Asked, batch: dict[str, Tensor], out: dict[str, Tensor], b: int) -> Reply:
         text, asked, length = question.document, question.question.words, int(batch["document_lengths"][b])
         weights, spans = out["weights"][b, :, :length].float(), "first" in out
         if spans:
@@ -90,7 +94,7 @@ class Reading(Trained):
         ends = [0, *(end for _, end in text.places)]
         blanks = tuple(start > end for (start, _), end in zip(text.places[:length], ends))
         words, probability = text.words[:length], float(out["probability"][b])
-        return Answer(found, probability, words, blanks, tuple(places), weights[: len(rows)], rows, final)
+        return Reply(found, probability, words, blanks, tuple(places), weights[: len(rows)], rows, final)
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The task's metrics in percent, with ``limit`` of the first so many questions, and those of its baselines.
@@ -112,42 +116,55 @@ class Reading(Trained):
         """The answer to each question of a file of JSON lines, ``{"story": "…", "question": "…"}``."""
         typed = lines(file, 'Type {"story": "…", "question": "…"}, one a line; Ctrl-D ends.')
         for one in read_typed(typed, str(file or "standard input")):
-            (found,) = self.ask([self.task.typed(one)])
+            (found,) = self.replies([self.task.typed(one)])
             if as_json:
                 yield json.dumps({"question": one.question, **found.as_dict()}, ensure_ascii=False)
             else:
                 yield found.text
 
-    def show(self, what: Sequence[str] = (), out: Path | None = None, *, split: str = "test") -> Iterator[str]:
+    def look(self, what: Sequence[str] = (), *, split: str = "test") -> Iterator[tuple[str, Picture | None]]:
         """The shaded document for questions in files of JSON lines or, by number from 1, for questions of a split (the
         first one, if nothing is named)."""
         shown = [question for one in (what or ["1"]) for question in self._shown(one, split)]
-        views = []
-        for number, (question, found) in enumerate(zip(shown, self.ask(shown))):
-            about: dict[str, Any] = dict(
-                rows=found.rows,
-                blanks=found.blanks,
-                marked=found.places,
-                question=question.question.raw,
-                prediction=found.text,
-                answers=question.answers,
-            )
-            if number:
-                yield ""
-            yield document.terminal(found.words, found.weights, **about)
-            if out is None:
-                continue
-            if out.suffix.lower() in (".html", ".htm"):
-                views.append(document.view(found.words, found.weights, **about))
-                continue
-            path = out if len(shown) == 1 else out.with_stem(f"{out.stem}-{number + 1}")
-            alignment.save(document.figure(found.words, found.weights, **about), path)
-            yield str(path)
-        if views and out is not None:
-            page.write(out, views, title=self.name)
-            yield str(out)
+        for question, found in zip(shown, self.replies(shown)):
+            yield "", self._picture(question.question.raw, found, answers=question.answers)
 
-    def _shown(self, what: str, split: str) -> Iterator[Question]:
+    def _picture(self, question: str, found: Reply, **about: Any) -> Picture:
+        about |= dict(rows=found.rows, blanks=found.blanks, marked=found.places)
+        return document.picture(found.words, found.weights, question=question, prediction=found.text, **about)
+
+    # Questions
+
+    title = "Ask about a text"
+    Question = form(
+        "Ask",
+        story=Text(6000, 1, 7, title="Text"),
+        question=Text(
+            400,
+            1,
+            title="Question",
+            about="Of a reader that names entities, a sentence with a hole, ___, where the answer goes.",
+        ),
+    )
+
+    def data(self) -> str:
+        return str(self.task.config.data) if self.task.config.data else "generated stories"
+
+    def examples(self) -> list[Any]:
+        """Questions of the test split, where it is at hand or can be made."""
+        try:
+            asked = self.task.questions("test")[:3]
+        except (ValueError, OSError):
+            return []
+        pairs = ((one.document.raw[:6000], one.question.raw[:400]) for one in asked)
+        return [self.Question(story=story, question=asked) for story, asked in pairs if story and asked]
+
+    def one(self, question: Any) -> Answer:
+        found = self.predict(question.story, question.question)
+        picture = self._picture(question.question, found, title=question.question)
+        return Answer(found.text, [f"{percent(found.probability)} sure."], pictures=[picture])
+
+    def _shown(self, what: str, split: str) -> Iterator[Asked]:
         if not what.isdigit():
             path = Path(what)
             if not path.is_file():
@@ -160,7 +177,7 @@ class Reading(Trained):
         yield questions[int(what) - 1]
 
 
-def _mass(answer: Answer, batch: dict[str, Tensor], b: int) -> dict[str, float]:
+def _mass(answer: Reply, batch: dict[str, Tensor], b: int) -> dict[str, float]:
     """How much of an answer's look lies on the right words, and near them."""
     length = len(answer.words)
     if "answer" in batch:

@@ -1,31 +1,43 @@
-"""A system that was trained, with its task: ready to answer, and to show where it looked. One kind of answer, one file.
-
-    model = Trained.open("translate-en-es")      # a model that ships with the package, or the folder of a run
-    for (best,) in model.predict(["I love coffee."]):
-        best.text, best.weights, best.source_words, best.words
-
-A task's ``kind`` names the file: ``text`` for sentences in and out, and so on. There the kind's class says in Python
-what the command line does with it: ``evaluate``, ``answer`` (for ``regard predict``) and ``show``. The keyword
-parameters of the last two are the options that the command line takes for this kind.
-"""
+"""What every predictor shares: a trained system with its task, questions, answers and pictures."""
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from regard import registry
-from regard._lazy import load, nearest
-from regard.training import Run, load_weights, rng
+from regard import registry, runs
+from regard._lazy import load
+from regard.training import rng
+from regard.views.picture import Picture, write
 
 
-class Trained:
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The answer to one question.
+
+    Attributes:
+        text: the answer in one line.
+        notes: remarks on it, in sentences.
+        next: questions that follow from it: what a button says, and the fields of the question that change.
+        pictures: where the system looked.
+        fields: what else a program may want to read, as JSON holds it.
+    """
+
+    text: str
+    notes: Sequence[str] = ()
+    next: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    pictures: Sequence[Picture] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Predictor:
     """A system and its task, ready to answer."""
 
     def __init__(self, model: Any, task: Any, recipe: registry.Recipe, name: str = ""):
@@ -41,10 +53,9 @@ class Trained:
             which: ``average``, ``best`` or ``last`` weights; by default the first of these that the run has.
             data: where the task's data lies now, if it is needed and has moved.
         """
-        found = _load(where, which, data)
-        return found.join([_load(other, which, data) for other in others]) if others else found
+        return runs.load(where, *others, which=which, data=data)
 
-    def join(self, others: Sequence[Trained]) -> Self:
+    def join(self, others: Sequence[Predictor]) -> Self:
         """This and others as one that decides with them."""
         raise ValueError(f"{self.name}: systems of this kind ({self.task.kind}) cannot vote together")
 
@@ -88,32 +99,65 @@ class Trained:
         total = sums.pop("count")
         return {name: value / max(total, 1.0) for name, value in sums.items() if name != "loss"}
 
+    # What one may ask. The server and the explorer know nothing more of a kind.
+
+    title: str = ""
+    """What one can do with it, in a few words."""
+    Question: Any = None
+    """What one may ask; see :func:`regard.questions.question`."""
+    compared: bool = False
+    """Is it shown beside another model of its kind?"""
+
+    def examples(self) -> Sequence[Any]:
+        """A few questions to start from."""
+        return []
+
+    def data(self) -> str:
+        """What it was trained on, in a few words."""
+        return self.recipe.sections["task"]["name"].replace("_", " ")
+
+    def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
+        """An answer to each question, in their order; an error says what is wrong with a question."""
+        answers: list[Answer | ValueError] = []
+        for question in questions:
+            try:
+                answers.append(self.one(question))
+            except ValueError as error:
+                answers.append(error)
+        return answers
+
+    def one(self, question: Any) -> Answer:
+        """The answer to one question; a ValueError says what is wrong with it."""
+        raise NotImplementedError
+
+    # The command line. Keyword parameters are the options of a kind.
+
     def answer(self, *file: Any, **options: Any) -> Iterator[str]:
         """What ``regard predict`` prints: ``answer(file: Path | None, *, …)``, None for standard input."""
         raise ValueError(f"{self.name}: there is nothing to predict; see regard show")
 
-    def show(self, *what: Any, **options: Any) -> Iterator[str]:
-        """What ``regard show`` prints: ``show(what: Sequence[str], out: Path | None, *, …)``, a picture to ``out``."""
+    def look(self, *what: Any, **options: Any) -> Iterator[tuple[str, Picture | None]]:
+        """What ``regard show`` shows, ``look(what: Sequence[str], *, …)``: a heading, if not empty, and a picture."""
         raise ValueError(f"{self.name}: there is no picture of this kind of system yet")
 
-
-def draw(out: Path, title: str, figure: Callable[[], Any], *views: Callable[[], Any]) -> str:
-    """Write the views as a page (.html), or else the figure as a picture, and say where."""
-    if out.suffix.lower() in (".html", ".htm"):
-        from regard.views import page
-
-        page.write(out, [view() for view in views], title=title)
-    else:
-        from regard.views._shared import FORMATS, save
-
-        if out.suffix.lower().removeprefix(".") not in FORMATS:
-            raise ValueError(f"{out}: a picture is a .png, .svg or .pdf, a page an .html")
-        save(figure(), out)
-    return str(out)
+    def show(self, what: Sequence[str] = (), out: Path | None = None, **options: Any) -> Iterator[str]:
+        """What ``regard show`` prints; with ``out`` the pictures are written there."""
+        pictures: list[Picture] = []
+        for heading, picture in self.look(what, **options):
+            if heading or pictures:
+                yield heading
+            if picture is not None:
+                pictures.append(picture)
+                if text := picture.terminal():
+                    yield text
+        if out is not None and pictures:
+            yield from write(out, pictures, title=self.name)
 
 
 def lines(file: Path | None, hint: str) -> Iterator[str]:
     """The lines of a file or of standard input; someone at a terminal is told what to type."""
+    if file is None and sys.stdin is None:
+        raise ValueError("standard input is closed: name a file")
     if file is None and sys.stdin.isatty():
         print(hint, file=sys.stderr)
     with file.open(encoding="utf-8") if file else sys.stdin as source:
@@ -134,23 +178,11 @@ def track(items: Iterable[Any], total: int | None) -> Iterable[Any]:
     return bar(items, total=total, console=Console(stderr=True), transient=True)
 
 
-def _load(where: str | Path, which: str | None, data: str | None) -> Trained:
-    folder = Path(where)
-    if not folder.exists() and str(where) in registry.shipped():
-        folder = registry.PRETRAINED / str(where)
-    if not folder.is_dir():
-        known = nearest(str(where), registry.shipped())
-        raise ValueError(f"{where}: neither the folder of a run nor a shipped model; {known}")
-    run = Run.open(folder)
-    recipe = registry.Recipe.read(run.folder / "recipe.toml")
-    if chosen := run.facts().get("alignment"):  # which of many heads says where a word came from; see Text.choose_head
-        recipe = recipe.change(f"system.alignment_{part}={chosen[part]}" for part in ("layer", "head"))
-    task = registry.task(recipe.sections["task"]["name"]).load(run.task, data)
-    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
-    load_weights(model, run.weights(which))
-    return kind_of(task.kind)(model, task, recipe, str(where))
-
-
 def kind_of(kind: str) -> Any:
     """The class of a kind of answer."""
-    return load("regard.trained", kind)
+    return load("regard.predictors", kind)
+
+
+def percent(share: float) -> str:
+    """0.973 → ``97 %``."""
+    return f"{100 * share:.0f} %"

@@ -8,6 +8,7 @@ import itertools
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,11 +20,16 @@ from torch import Tensor
 
 from regard import decode, record
 from regard.attention import witness
+from regard.data.text import clean
 from regard.decode.config import DecodeConfig
 from regard.decode.config import decode as search
 from regard.decode.packed import twin
-from regard.trained import Trained, lines, track
-from regard.trained._workers import spread
+from regard.predictors._processes import spread
+from regard.predictors.predictor import Answer, Predictor, lines, track
+from regard.questions import Flag, Number, form
+from regard.questions import Text as Text_
+from regard.views import alignment, heads
+from regard.views.picture import Picture
 
 BOS, EOS, UNKNOWN, END = 1, 2, 3, "</s>"
 CHUNK = 512
@@ -40,6 +46,7 @@ class Prediction:
         log_prob: its log-probability.
         source_words, words: both sentences cut into words.
         weights: (T, S) of words: where each target word looked; None if the system does not look.
+        end: (T,), what of each row lies on the end of the source and on no word; with it a row sums to 1.
     """
 
     text: str
@@ -48,6 +55,7 @@ class Prediction:
     source_words: list[str]
     words: list[str]
     weights: Tensor | None
+    end: Tensor | None = None
 
     def pharaoh(self) -> str:
         """The strongest link of each target word, ``0-0 1-2``."""
@@ -55,16 +63,18 @@ class Prediction:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; weights to four places."""
-        rounded = None if self.weights is None else [[round(x, 4) for x in row] for row in self.weights.tolist()]
         found = {"text": self.text, "score": self.score, "source_words": self.source_words, "words": self.words}
-        return {**found, "weights": rounded}
+        if self.weights is None or self.end is None:
+            return {**found, "weights": None, "end": None}
+        rounded = [[round(x, 4) for x in row] for row in self.weights.tolist()]
+        return {**found, "weights": rounded, "end": [round(x, 4) for x in self.end.tolist()]}
 
 
 NOTHING = Prediction("", 0.0, 0.0, [], [], None)
 """The answer to an empty line."""
 
 
-class Text(Trained):
+class Text(Predictor):
     """A system that writes a sentence, or several that decide together."""
 
     @property
@@ -72,7 +82,7 @@ class Text(Trained):
         """How sentences are searched for."""
         return self.recipe.build("decode")
 
-    def join(self, others: Sequence[Trained]) -> Self:
+    def join(self, others: Sequence[Predictor]) -> Self:
         """An ensemble. All must have the same vocabularies."""
         for other in others:
             for side in ("source", "target"):
@@ -131,10 +141,13 @@ class Text(Trained):
         tokens, spelling = hypothesis.tokens, self.task.target
         source_words, source_numbers = self.task.source.words(source.tolist(), apart=True)
         words, numbers = spelling.words(tokens, apart=True)
-        weights, text = None, spelling.decode(tokens)
+        weights, end, text = None, None, spelling.decode(tokens)
         if hypothesis.alignment is not None:
             raw = hypothesis.alignment[: len(numbers), : len(source_numbers)]
-            weights = _by_word(raw, numbers, len(words), source_numbers, len(source_words))
+            count = len(source_words)
+            places = [count if number < 0 else number for number in source_numbers]
+            weights, end = _by_word(raw, numbers, len(words), places, count + 1).split([count, 1], 1)
+            end = end[:, 0]
         if hypothesis.alignment is not None and dictionary is not None and UNKNOWN in tokens:
             cut = hypothesis.alignment.shape[1]  # a long sentence may have been
             seen = self.task.source.surfaces(sentence)[:cut]
@@ -143,7 +156,7 @@ class Text(Trained):
             text = "".join(known).strip()
             instead = iter(word for token, word in zip(tokens, told, strict=True) if token == UNKNOWN)
             words = [next(instead) if word == "<unk>" else word for word in words]
-        return Prediction(text, hypothesis.score, hypothesis.log_prob, source_words, words, weights)
+        return Prediction(text, hypothesis.score, hypothesis.log_prob, source_words, words, weights, end)
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The task's metrics of what the system writes (never of teacher-forced words), and its speed."""
@@ -267,6 +280,8 @@ class Text(Trained):
         told = []
         found = self._group(sentences, nbest, alignments or as_json or dictionary is not None, dictionary, None)
         for sentence, answers in zip(sentences, found, strict=True):
+            if not sentence.strip() and not as_json:
+                answers = [NOTHING] * nbest  # as many lines as any other has
             if as_json:
                 each = [answer.as_dict() for answer in answers]
                 told.append(json.dumps({"source": sentence, "answers": each}, ensure_ascii=False))
@@ -298,79 +313,123 @@ class Text(Trained):
         each = [_by_word(head, numbers, len(words), numbers, len(words)) for head in heads]
         return words, torch.stack(each).unflatten(0, (len(looks), -1))
 
-    def show(
+    def look(
         self,
-        what: Sequence[str],
-        out: Path | None,
+        what: Sequence[str] = (),
         *,
         nbest: int = 5,
         own: bool = False,
         word: str | None = None,
         layer: int | None = None,
-    ) -> Iterator[str]:
-        """Where each word of the answer to each sentence came from; with ``own``, where the words of the sentence look
-        among themselves, or only ``word``, drawn in ``layer`` (from 1, the last if None)."""
-        from regard.views import alignment, page
+    ) -> Iterator[tuple[str, Picture | None]]:
+        """Where each word of the answer to each sentence came from.
 
+        Args:
+            nbest: hypotheses on the page.
+            own: self-attention within the sentence instead.
+            word: the same of one word, in all heads.
+            layer: the layer in which that is drawn, from 1; the last if None.
+        """
         if not what:
             raise ValueError("say which sentence to answer, for example: 'I love coffee.'")
         if own or word is not None:
-            yield from self._show_own(what, out, word, layer)
+            yield from (self._own_picture(sentence, word, layer) for sentence in what)
             return
-        views = []
         for sentence, answers in zip(what, self.predict(what, nbest=nbest), strict=True):
-            best = answers[0]
-            yield f"{sentence}\n→ {best.text}"
-            if best.weights is None or not best.words:
-                yield "  (this system does not look at the source)" if best.words else "  (nothing to answer)"
-                continue
-            yield alignment.terminal(best.weights, best.words, best.source_words)
-            readings = [
-                alignment.Reading(answer.words, answer.weights, answer.score, answer.text)
-                for answer in answers
-                if answer.words and answer.weights is not None
-            ]
-            views.append((sentence, best, alignment.beam(readings, best.source_words, title=sentence)))
-        if out is None or not views:
-            return
-        if out.suffix.lower() in (".html", ".htm"):
-            size = page.write(out, [view for _, _, view in views], title=self.name)
-            yield f"{out}: {size / 1000:,.0f} kB"
-            return
-        for number, (sentence, best, _) in enumerate(views, 1):
-            path = out if len(views) == 1 else out.with_stem(f"{out.stem}-{number}")
-            alignment.save(alignment.figure(best.weights, best.words, best.source_words, title=sentence), path)
-            yield str(path)
+            heading, picture = f"{sentence}\n→ {answers[0].text}", self._picture(sentence, answers)
+            if picture is None:
+                why = "this system does not look at the source" if answers[0].words else "nothing to answer"
+                heading += f"\n  ({why})"
+            yield heading, picture
 
-    def _show_own(self, what: Sequence[str], out: Path | None, word: str | None, layer: int | None) -> Iterator[str]:
-        from regard.views import alignment, heads, page
+    def _picture(self, sentence: str, answers: Sequence[Prediction]) -> Picture | None:
+        readings = [
+            alignment.Reading(each.words, torch.cat([each.weights, each.end[:, None]], 1), each.score, each.text)
+            for each in answers
+            if each.words and each.weights is not None and each.end is not None
+        ]
+        return alignment.picture(readings, [*answers[0].source_words, END], title=sentence) if readings else None
 
-        views = []
-        for number, sentence in enumerate(what, 1):
-            found = self.own(sentence) if sentence.strip() else None
-            yield sentence
-            if found is None:
-                yield "  (this system does not look at its own words)" if sentence.strip() else "  (nothing to read)"
-                continue
-            words, weights = found
-            if word is None:
-                yield f"the last of {len(weights)} layers, the mean of its {weights.shape[1]} heads"
-            else:
-                yield f"where {word!r} looks, layer.head"
-            yield heads.terminal(weights, words, word=word)
-            if out is None:
-                continue
-            if out.suffix.lower() in (".html", ".htm"):
-                views.append(heads.view(weights, words, word=word, title=sentence))
-                continue
-            path = out if len(what) == 1 else out.with_stem(f"{out.stem}-{number}")
-            if word is None:
-                alignment.save(heads.figure(weights, words, title=sentence), path)
-            else:
-                alignment.save(heads.word(weights, word, words, layer=layer, title=sentence), path)
-            yield str(path)
-        if views and out is not None:
-            yield f"{out}: {page.write(out, views, title=self.name) / 1000:,.0f} kB"
+    def _own_picture(self, sentence: str, word: str | None, layer: int | None) -> tuple[str, Picture | None]:
+        found = self.own(sentence) if sentence.strip() else None
+        if found is None:
+            why = "this system has no self-attention" if sentence.strip() else "nothing to read"
+            return f"{sentence}\n  ({why})", None
+        words, weights = found
+        told = f"the last of {len(weights)} layers, the mean of its {weights.shape[1]} heads"
+        told = told if word is None else f"where {word!r} looks, layer.head"
+        return f"{sentence}\n{told}", heads.picture(weights, words, word=word, layer=layer, title=sentence)
+
+    # Questions
+
+    Question = form(
+        "Translate",
+        text=Text_(2000, title="Sentence"),
+        nbest=Number(1, 5, default=1, title="Answers", about="The best first."),
+        beam=Number(1, 10, default=None, optional=True, title="Beam", about="Hypotheses that are kept."),
+        pictures=Flag(default=True, hidden=True, about="Also say where each word came from?"),
+    )
+    compared = True
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """From which language into which."""
+        names = [getattr(self.task.config, side, "") for side in ("src", "tgt")]
+        source, target = (LANGUAGES.get(code, code) for code in names)
+        return f"Translate {source} into {target}" if source and target else "Sentences to sentences"
+
+    def examples(self) -> list[Any]:
+        """English sentences for those who read English; else what the task itself makes up."""
+        if self.recipe.sections["task"]["name"] != "translation":
+            return [self.Question(text=text) for text in self.task.pairs("test").source[:3]]
+        return [self.Question(text=text) for text in SENTENCES] if self.task.config.src == "en" else []
+
+    def data(self) -> str:
+        """The data set that the recipe names."""
+        config = self.task.config
+        return getattr(config, "data", "") or ("generated" if not hasattr(config, "data") else "its owner's text")
+
+    def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
+        """All that are searched for with the same beam are decoded together."""
+        answers: list[Any] = [self._refused(each) for each in questions]
+        groups: dict[int, list[int]] = defaultdict(list)
+        for row, each in enumerate(questions):
+            if answers[row] is None:
+                groups[max(each.beam or self.config.size, each.nbest)].append(row)
+        for size, rows in groups.items():
+            asked = [questions[row] for row in rows]
+            found = self._searching(size).predict([each.text for each in asked], nbest=max(e.nbest for e in asked))
+            for row, each, readings in zip(rows, asked, found, strict=True):
+                answers[row] = self._told_of(each, readings[: each.nbest])
+        return answers
+
+    def _refused(self, asked: Any) -> ValueError | None:
+        """The command line cuts what is too long and warns; here there is nobody to read a warning."""
+        (tokens,), most = self.task.source.encode_all([clean(asked.text)]).lengths, self.task.config.max_length - 1
+        return ValueError(f"the sentence has {tokens:,} tokens, and {most:,} is the most") if tokens > most else None
+
+    def _searching(self, size: int) -> Text:
+        """The same system with a beam of another size."""
+        return type(self)(self.model, self.task, self.recipe.change([f"decode.size={size}"]), self.name)
+
+    def _told_of(self, asked: Any, readings: Sequence[Prediction]) -> Answer:
+        picture = self._picture(asked.text, readings) if asked.pictures else None
+        told = [
+            {
+                "text": one.text,
+                "score": one.score,
+                "words": one.words,
+                "alignment": one.pharaoh(),
+                "end": None if one.end is None else [round(share, 4) for share in one.end.tolist()],
+            }
+            for one in readings
+        ]
+        fields = {"source_words": readings[0].source_words, "readings": told}
+        return Answer(readings[0].text, pictures=[picture] if picture else [], fields=fields)
+
+
+LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian", "pt": "Portuguese"}
+SENTENCES = ("I love coffee.", "She didn't tell me where she was going.", "The red house is near the river.")
 
 
 def head_name(layer: int, head: int) -> str:

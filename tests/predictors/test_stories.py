@@ -8,23 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import registry, training
-from regard.trained import Trained
+import regard
+from regard import registry
+from regard.predictors.predictor import Predictor
+from regard.training import Run, read_weights
 
 CHANGES = ["task.data=", "train_size=200", "test_size=40", "epochs=2", "tensorboard=false", "threads=1"]
 
 
 def trained(folder: Path, name: str, *changes: str) -> Path:
-    """A run of a recipe on generated stories, as the command line makes it."""
-    recipe = registry.recipe(name).change([*CHANGES, *changes])
-    task = registry.task("babi")(recipe.build("task"))
-    config = recipe.build("train")
-    training.seed(config.seed)
-    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
-    run = training.Run.create(folder, recipe.toml())
-    task.save(run.task)
-    training.fit(model, task.loader("train"), task.loader("valid"), run, config)
-    return folder
+    return regard.train(name, *CHANGES, *changes, out=folder).folder
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +41,7 @@ def story(tmp_path):
 
 @pytest.mark.parametrize("kind", ["memn2n", "memnn"])
 def test_evaluate_gives_the_table_of_tasks(kind, request):
-    model = Trained.open(request.getfixturevalue(kind))
+    model = Predictor.open(request.getfixturevalue(kind))
     found = model.evaluate()
     tasks = [name for name in found if name.startswith("error, task ")]
     assert tasks == [f"error, task {name}" for name in model.task.names]
@@ -59,16 +52,16 @@ def test_evaluate_gives_the_table_of_tasks(kind, request):
 
 
 def test_errors_are_counted_as_one_counts_them(memn2n):
-    model = Trained.open(memn2n)
+    model = Predictor.open(memn2n)
     questions = model.task.questions("test")["16"]
-    answers = model.ask(questions, task="16")
+    answers = model.replies(questions, task="16")
     wrong = sum(answer.text != one.answer for answer, one in zip(answers, questions))
     assert model.evaluate()["error, task 16"] == pytest.approx(100 * wrong / len(questions))
 
 
 @pytest.mark.parametrize("kind", ["memn2n", "memnn"])
 def test_answers_to_a_typed_story(kind, request, story):
-    model = Trained.open(request.getfixturevalue(kind))
+    model = Predictor.open(request.getfixturevalue(kind))
     assert len(list(model.answer(story))) == 2
     first, second = (json.loads(line) for line in model.answer(story, as_json=True))
     assert first["task"] == "1" and first["story"] == ["Mary moved to the garden.", "John went to the office."]
@@ -79,7 +72,7 @@ def test_answers_to_a_typed_story(kind, request, story):
 
 
 def test_the_task_whose_words_fit_is_asked(memn2n):
-    model = Trained.open(memn2n)
+    model = Predictor.open(memn2n)
     assert model.predict("Greg is a frog. Lily is a frog. Lily is green.", "What color is Greg?").task == "16"
     assert model.predict("Mary got the milk there. Mary went to the garden.", "Where is the milk?").task == "2"
 
@@ -98,11 +91,11 @@ def test_what_cannot_be_answered_says_where(memn2n, tmp_path, text, message):
     path = tmp_path / "story.txt"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        list(Trained.open(memn2n).answer(path))
+        list(Predictor.open(memn2n).answer(path))
 
 
 def test_show(memn2n, story, tmp_path):
-    model = Trained.open(memn2n)
+    model = Predictor.open(memn2n)
     (table,) = model.show(["3"], None, task="16")
     assert "support" in table and "hop 3" in table and "What color is" in table
     assert len(list(model.show([str(story)], None))) == 3  # two tables and a line between them
@@ -118,7 +111,7 @@ def test_show(memn2n, story, tmp_path):
 
 def test_weights_belong_to_their_sentences(memn2n):
     """Of a long story the memory holds the end, and the last sentence is the last column."""
-    model = Trained.open(memn2n)
+    model = Predictor.open(memn2n)
     limit = model.task.memory[0]
     told = [f"{who} went to the {where}." for who in ("Mary", "John") for where in ("garden", "office")] * 10
     answer = model.predict(told, "Where is Mary?", task="1")
@@ -130,7 +123,7 @@ def test_weights_belong_to_their_sentences(memn2n):
 
 
 def _asked(told):
-    from regard.tasks._stories import read_typed
+    from regard.data.stories import read_typed
 
     return read_typed([*told, "Where is Mary?"], "story")
 
@@ -140,18 +133,14 @@ def test_a_training_that_was_stopped_goes_on_the_same(tmp_path):
     changes = ["tasks=1,16", "restarts=2", "linear_patience=1", "epochs=4"]
     whole = trained(tmp_path / "whole", "memn2n-babi", *changes)
     parts = trained(tmp_path / "parts", "memn2n-babi", *changes, "steps=10")
-    recipe = registry.recipe("memn2n-babi").change([*CHANGES, *changes])
-    task = registry.task("babi").load(parts / "task")
-    model = registry.system("memn2n")(recipe.build("system", **task.sizes))
-    run = training.Run.open(parts)
-    training.fit(model, task.loader("train"), task.loader("valid"), run, recipe.build("train"), resume=True)
-    one, other = (training.read_weights(training.Run.open(folder).weights("last"))[0] for folder in (whole, parts))
+    regard.train("memn2n-babi", "steps=none", out=parts, resume=True)
+    one, other = (read_weights(Run.open(folder).weights("last"))[0] for folder in (whole, parts))
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_joint_training_answers_all_tasks(tmp_path):
     folder = trained(tmp_path / "joint", "memn2n-babi", "tasks=1,16", "joint=true", "variant=joint", "restarts=1")
-    model = Trained.open(folder)
+    model = Predictor.open(folder)
     assert len(model.task.vocabularies) == 1 and model.model.config.dim == 50
     assert {"error, task 1", "error, task 16"} < set(model.evaluate())
 
@@ -161,5 +150,5 @@ def test_joint_training_answers_all_tasks(tmp_path):
 def test_it_learns_generated_tasks(tmp_path, recipe, tasks, limit):
     sizes = ["train_size=1000", "test_size=500", f"epochs={registry.recipe(recipe).build('train').epochs}"]
     folder = trained(tmp_path / "run", recipe, f"tasks={tasks}", *sizes)
-    found = Trained.open(folder).evaluate()
+    found = Predictor.open(folder).evaluate()
     assert found["error"] <= limit, found

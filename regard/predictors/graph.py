@@ -6,15 +6,19 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.data.graph_sets import GENERATED
+from regard.predictors.predictor import Answer, Predictor, lines, percent, track
+from regard.questions import Input, Number, Text, form
 from regard.tape import record
-from regard.trained import Trained, draw, lines, track
+from regard.views import graph as graphs
+from regard.views.picture import Picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +50,7 @@ class Prediction:
         return {"graph": self.graph, "node": self.name, "labels": self.labels, "probabilities": rounded}
 
 
-class Graph(Trained):
+class Graph(Predictor):
     """A system on graphs, ready to answer for any of their nodes."""
 
     @torch.inference_mode()
@@ -112,41 +116,98 @@ class Graph(Trained):
         found = [(f"layer {place}", tape[name].calls[0]) for place, name in enumerate(tape, 1)]
         return [(name, look.weights.cpu(), look.edges.cpu()) for name, look in found if look.edges is not None]
 
-    def show(
-        self, what: Sequence[str], out: Path | None, *, head: int | None = None, layer: int = 1, graph: int = 0
-    ) -> Iterator[str]:
-        """Where the named nodes look; without any, how far from uniform the weights of the whole graph are."""
-        from regard.views import graph as view
-        from regard.views._shared import save
+    def look(
+        self, what: Sequence[str] = (), *, head: int | None = None, layer: int = 1, graph: int = 0
+    ) -> Iterator[tuple[str, Picture | None]]:
+        """Where the named nodes look; without any, how far from uniform the weights of the whole graph are.
 
+        Args:
+            head: of a figure; the mean of all if None.
+            layer: which, from 1.
+            graph: which one, if there are several.
+        """
         held, _ = self._graph(graph)
         layers = self.weights(graph)
         if not layers:
-            yield "this system does not look at neighbours"
-            return
-        if not what:
-            for name, weights, index in layers:
-                yield view.summary(weights, index, name)
-            if out is not None:
-                save(view.histogram(layers, title=f"{self.name}: attention against equal weights"), out)
-                yield str(out)
-            return
+            yield "this system does not look at neighbours", None
+        elif what:
+            answers = self._answers(graph, None)
+            yield from (self._picture(answers, layers, held.number(node), layer, head) for node in what)
+        else:
+            told = "\n".join(graphs.summary(weights, index, name) for name, weights, index in layers)
+            title = f"{self.name}: attention against equal weights"
+            yield told, Picture(title, str, figure=partial(graphs.histogram, layers, title=title))
+
+    def _picture(
+        self, answers: Sequence[Prediction], layers: Sequence[Any], node: int, layer: int, head: int | None = None
+    ) -> tuple[str, Picture]:
         if not 1 <= layer <= len(layers):
             raise ValueError(f"there is no layer {layer}: layers are 1 to {len(layers)}")
         name, weights, index = layers[layer - 1]
-        answers = self._answers(graph, None)
+        if weights.numel() > SENT:  # then its neighbours, and where they look
+            near = torch.isin(index[1], torch.tensor([node, *graphs.Ego.of(weights, index, node).others.tolist()]))
+            weights, index = weights[near], index[:, near]
         # A node may have several labels, but only one colour.
         kinds = None if self.task.several else [int(found.probabilities.argmax()) for found in answers]
-        told = [", ".join(found.labels) for found in answers]
-        names = [found.name for found in answers]
-        for place, node in enumerate(map(held.number, what), 1):
-            heading = f"node {names[node]} ({told[node] or 'no label'}), {name}"
-            yield heading
-            yield view.terminal(weights, index, node, names=names, kinds=told)
-            if out is not None:
-                path = out if len(what) == 1 else out.with_stem(f"{out.stem}-{place}")
-                options: dict[str, Any] = {"names": names, "kinds": kinds, "classes": self.task.classes}
-                ego, whole = (
-                    partial(each, weights, index, node, title=heading, **options) for each in (view.ego, view.view)
-                )
-                yield draw(path, self.name, partial(ego, head=head), whole)
+        told, names = [", ".join(found.labels) for found in answers], [found.name for found in answers]
+        heading = f"node {names[node]} ({told[node] or 'no label'}), {name}"
+        about: dict[str, Any] = dict(names=names, told=told, kinds=kinds, classes=self.task.classes, head=head)
+        return heading, graphs.picture(weights, index, node, title=heading, **about)
+
+    # Questions
+
+    title = "Walk through a graph"
+
+    @cached_property
+    def Question(self) -> Any:
+        """Which node, seen by which layer of which graph."""
+        count, layers = len(self.task.graphs), len(self._seen(0)[1])
+        first = self.task.graphs[0].name(0)
+        inputs: dict[str, Input] = {"node": Text(200, 1, default=first, title="Node", about="Its name or number.")}
+        if layers > 1:
+            inputs["layer"] = Number(1, layers, default=1, title="Layer")
+        if count > 1:
+            inputs["graph"] = Number(0, count - 1, default=0, title="Graph")
+        return form("Look", **inputs)
+
+    def data(self) -> str:
+        data = self.task.config.data
+        return f"generated, {data}" if data in GENERATED else Path(data).name
+
+    def _seen(self, number: int) -> tuple[list[Prediction], list[Any]]:
+        """The answers for all nodes of a graph, and the weights of its layers; the last few graphs are kept."""
+        if number not in self._kept:
+            while len(self._kept) > 3:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[number] = self._answers(number, None), self.weights(number)
+        return self._kept[number]
+
+    @cached_property
+    def _kept(self) -> dict[int, Any]:
+        return {}
+
+    def examples(self) -> list[Any]:
+        held = self.task.graphs[0]
+        return [self.Question(node=held.name(node)) for node in range(0, len(held), max(1, len(held) // 5))][:5]
+
+    def one(self, question: Any) -> Answer:
+        number = getattr(question, "graph", 0)
+        node = self.task.graphs[number].number(question.node)
+        answers, layers = self._seen(number)
+        found, names = answers[node], [each.name for each in answers]
+        text = f"Node {found.name}: {', '.join(found.labels) or 'no class'}"
+        sure = f"{percent(found.probability)} sure."
+        if not layers:
+            return Answer(text, [sure, "This system does not look at neighbours."])
+        _, picture = self._picture(answers, layers, node, getattr(question, "layer", 1))
+        name, weights, index = layers[getattr(question, "layer", 1) - 1]
+        others = graphs.Ego.of(weights, index, node).others.tolist()
+        steps = [(names[other], {"node": names[other]}) for other in others if other != node][:STEPS]
+        notes = [sure, f"In {name} it looks at {len(others)} nodes."]
+        return Answer(text, notes, steps, [picture])
+
+
+STEPS = 8
+"""Neighbours that are offered to go on to."""
+SENT = 200_000
+"""Weights up to which a picture holds the whole graph."""

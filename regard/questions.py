@@ -1,0 +1,101 @@
+"""What one may ask a system, described once: the server makes a JSON schema of it, and the explorer a form.
+
+    Question = form("Ask", story=Lines(4000, title="Story"), seed=Number(0, 9999, default=0))
+    Question(story="Mary moved to the bathroom.", seed=3)
+
+A question is a frozen dataclass with these fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "required"})()
+"""In place of a default: a value must be given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """A field of a question.
+
+    Attributes:
+        title: its label; its name if empty.
+        about: a sentence below it.
+        default: its value where none is given; without one, it must be.
+        option: shown among the options that are closed at first.
+        hidden: not shown; programs may set it.
+        optional: may it be None?
+    """
+
+    title: str = ""
+    about: str = ""
+    default: Any = REQUIRED
+    option: bool = False
+    hidden: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Text(Input):
+    """A line of text, or several if ``rows`` is more than 2, of at most ``longest`` characters."""
+
+    longest: int
+    least: int = 0
+    rows: int = 0
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
+class Number(Input):
+    """A whole number between two others."""
+
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Flag(Input):
+    """Yes or no."""
+
+
+@dataclass(frozen=True)
+class Choice(Input):
+    """One of some names."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Strokes(Input):
+    """Lines drawn by hand: each a list of points (x, y) between 0 and 1."""
+
+    most: int = 20
+    longest: int = 300
+
+
+@dataclass(frozen=True)
+class Image(Input):
+    """A picture, the bytes of its file in base64, at most ``longest`` characters; a form makes it no larger than
+    ``side`` pixels before it is sent."""
+
+    longest: int = 120_000
+    side: int = 320
+
+
+def form(verb: str, **inputs: Input) -> Any:
+    """A type of question; ``verb`` is what the button of its form says."""
+    fields: list[Any] = []
+    for name, given in inputs.items():
+        required = given.default is REQUIRED
+        made = dataclasses.field() if required else dataclasses.field(default_factory=partial(copy, given.default))
+        fields.append((name, Any, made))
+    return dataclasses.make_dataclass(
+        "Question", fields, frozen=True, kw_only=True, namespace={"verb": verb, "inputs": dict(inputs)}
+    )
+
+
+SEED = Number(0, 9999, default=0, title="Chance", about="Each number gives another one.")

@@ -1,0 +1,208 @@
+"""One trained system over the wire, whatever its kind: its questions as a schema, its answers as JSON with pictures.
+
+A predictor says what one may ask (:mod:`regard.questions`); here that becomes a type that pydantic checks, and with it
+the route's schema and the explorer's form. Nothing here knows a kind of system.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+
+from regard import questions, registry
+from regard.predictors.predictor import Answer, Predictor
+from regard.views.page import encode
+
+
+class Wire(BaseModel):
+    """What comes in: no unknown keys, no conversions (but 2.0 is 2), no NaN."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, given: Any) -> Any:
+        """2.0 is an integer in JSON."""
+        return {name: _whole(value) for name, value in given.items()} if isinstance(given, dict) else given
+
+
+def _whole(value: Any, depth: int = 3) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list) and depth:
+        return [_whole(item, depth - 1) for item in value]
+    return value
+
+
+class View(BaseModel):
+    """A picture as :func:`regard.views.page.encode` writes it; ``mount(element, picture)`` of the viewer shows it."""
+
+    kind: str
+    title: str
+    data: dict[str, Any]
+
+
+class Next(BaseModel):
+    """A question that follows from an answer: what its button says, and the fields of the question that change."""
+
+    label: str
+    question: dict[str, Any]
+
+
+class Reply(BaseModel):
+    """What goes out: an answer in one line, remarks on it, where one could go from here, where the system looked; and
+    what else its kind has to say."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    text: str
+    notes: list[str] = []
+    next: list[Next] = []
+    pictures: list[View] = []
+
+
+class About(BaseModel):
+    """What a model is, for the list of models."""
+
+    name: str
+    """In addresses."""
+    kind: str
+    """Which questions it takes: ``text``, ``stories`` …"""
+    title: str
+    """What one can do with it, in a few words."""
+    sentence: str
+    """What the system is."""
+    system: str
+    """The name of the system: a file in regard/systems."""
+    paper: str
+    examples: list[dict[str, Any]]
+    """Questions to start from; each can be sent as it is."""
+    data: str
+    """What it was trained on, or what data it answers about."""
+    compared: bool
+    """Is it shown beside another of its kind?"""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why this one question has no answer: the fault of the question. Its asker reads ``detail``."""
+
+    detail: str
+
+
+class Card:
+    """A trained system, ready for questions. It is asked in one thread of its own, never twice at the same time."""
+
+    Answer = Reply
+
+    def __init__(self, predictor: Predictor):
+        if predictor.Question is None:
+            raise ValueError(f"{predictor.name}: systems of the kind {predictor.task.kind!r} take no questions")
+        self.predictor = predictor
+        self.Question = model_of(predictor.Question)
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(predictor.name).resolve().name).strip(".-")
+        self.name = name or predictor.recipe.sections["system"]["name"]
+
+    def about(self) -> About:
+        """For the list of models; what a system is and whose it is comes from its docstring."""
+        predictor = self.predictor
+        name = predictor.recipe.sections["system"]["name"]
+        sentence, paper = described(name)
+        return About(
+            name=self.name,
+            kind=predictor.task.kind,
+            title=predictor.title,
+            sentence=sentence,
+            system=name,
+            paper=paper,
+            examples=[example.model_dump(exclude_unset=True) for example in self.examples()],
+            data=predictor.data(),
+            compared=predictor.compared,
+        )
+
+    def examples(self) -> list[BaseModel]:
+        """A few questions; what is as it is by default is not said."""
+        found = []
+        for example in self.predictor.examples():
+            values = {field.name: getattr(example, field.name) for field in dataclasses.fields(example)}
+            defaults = {name: each.default for name, each in self.predictor.Question.inputs.items()}
+            said = {name: value for name, value in values.items() if value != defaults[name]}
+            found.append(self.Question(**(said or values)))
+        return found
+
+    def answer(self, asked: Sequence[Any]) -> list[Reply | Problem]:
+        """A reply or a problem for each question, in their order."""
+        fields = self.predictor.Question.inputs
+        given = [self.predictor.Question(**{name: getattr(one, name) for name in fields}) for one in asked]
+        return [_reply(found) for found in self.predictor.ask(given)]
+
+
+def _reply(found: Answer | ValueError) -> Reply | Problem:
+    if isinstance(found, ValueError):
+        return Problem(str(found))
+    views = [View(**encode(picture.view())) for picture in found.pictures if picture.view is not None]
+    more = [Next(label=label, question=dict(question)) for label, question in found.next]
+    return Reply(text=found.text, notes=list(found.notes), next=more, pictures=views, **found.fields)
+
+
+def described(system: str) -> tuple[str, str]:
+    """What a system is, and its paper: the first line and the first reference of its module's docstring."""
+    found = registry.system(system)
+    first, _, rest = (sys.modules[found.__module__].__doc__ or "").partition("\n\n")
+    reference = re.match(r"(.+?\(arXiv:[^)]+\))", " ".join(rest.split()))
+    return " ".join(first.split()), reference[1].replace("*", "") if reference else ""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Questions as pydantic has them
+
+_Place = Annotated[float, Field(ge=0, le=1)]
+_Point = Annotated[list[_Place], Field(min_length=2, max_length=2)]
+
+
+def model_of(question: Any) -> type[BaseModel]:
+    """The type that checks a kind of question, with what a form must know in its JSON schema."""
+    fields = {name: _field(given) for name, given in question.inputs.items()}
+    base = type("Question", (Wire,), {"model_config": ConfigDict(json_schema_extra={"verb": question.verb})})
+    return create_model("Question", __base__=base, **fields)
+
+
+def _field(given: questions.Input) -> Any:
+    kind, limits, widget = _described(given)
+    extra: dict[str, Any] = dict(widget)
+    extra |= {"option": True} if given.option else {}
+    extra |= {"widget": "hidden"} if given.hidden else {}
+    default = ... if given.default is questions.REQUIRED else given.default
+    about = Field(
+        default, title=given.title or None, description=given.about or None, json_schema_extra=extra or None, **limits
+    )
+    return (kind | None if given.optional else kind, about)
+
+
+def _described(given: questions.Input) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
+    """The type of a field, its limits, and what its form needs beyond them."""
+    match given:
+        case questions.Text():
+            limits = {"max_length": given.longest, "min_length": given.least or None, "pattern": given.pattern or None}
+            widget = {"widget": "lines", "rows": given.rows} if given.rows > 2 else {}
+            return str, {name: limit for name, limit in limits.items() if limit is not None}, widget
+        case questions.Number():
+            return int, {"ge": given.least, "le": given.most}, {}
+        case questions.Flag():
+            return bool, {}, {}
+        case questions.Choice():
+            return Literal[given.names], {}, {}
+        case questions.Strokes():
+            line = Annotated[list[_Point], Field(min_length=1, max_length=given.longest)]
+            widget = {"widget": "pad", "most": given.most, "longest": given.longest}
+            return list[line], {"max_length": given.most}, widget
+        case questions.Image():
+            return str, {"max_length": given.longest}, {"widget": "image", "side": given.side}
+    raise TypeError(f"no form has a field for {type(given).__name__}")

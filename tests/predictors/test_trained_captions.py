@@ -1,0 +1,75 @@
+"""What is measured of captions, on systems whose answers are known."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard import registry, runs
+from regard.data import scenes
+from regard.metrics.pointing import cells_of
+from regard.predictors.captions import Caption, Captions
+
+SIDE = 6
+
+
+def model(recipe="caption-scenes"):
+    made = runs.assemble(registry.recipe(recipe).tiny().change(["pixels=48"]), seed=0)
+    return Captions(made.model, made.task, made.recipe, "a test")
+
+
+def saying(found: Captions, right: bool) -> Captions:
+    """The first reference of each scene, and maps that lie on the object of each word, or beside all of them."""
+    rows = iter(range(99))
+
+    def captions(batch):
+        answers = []
+        for row in (next(rows) for _ in range(len(batch["image"]))):
+            things = found.task.scene("test", row).things
+            text = scenes.captions(things)[0] if right else "a red circle"
+            words = text.split()
+            free = ~sum(cells_of(thing.box, SIDE) for thing in things).astype(bool)
+            weights = np.tile(free.ravel() / free.sum(), (len(words), 1))
+            for place, number in scenes.mentioned(words, things) if right else ():
+                touched = cells_of(things[number].box, SIDE).ravel()
+                weights[place] = touched / touched.sum()
+            answers.append(Caption(text, words, weights, 0.0))
+        return answers
+
+    found.captions = captions
+    return found
+
+
+def test_captions_that_are_true_and_point():
+    values = saying(model(), right=True).evaluate("test")
+    assert values["true"] == values["pointing"] == 100
+    assert 5 < values["chance"] < 35
+    assert values["bleu1"] == pytest.approx(100)
+    assert 0 < values["variation"] <= 1 and 0 < values["entropy"] < np.log(36)
+
+
+def test_captions_that_are_false():
+    values = saying(model(), right=False).evaluate("test")
+    assert values["true"] < 50 and values.get("pointing", 0) == 0
+    assert values["variation"] == 0
+
+
+def test_one_that_looks_once_has_no_maps():
+    values = model("caption-flickr8k-once").evaluate("test", limit=3)
+    assert not values.keys() & {"variation", "pointing"} and values.keys() >= {"bleu4", "cider_d", "true"}
+
+
+def test_photographs_are_captioned(tmp_path):
+    found = model()
+    for name in ("b.png", "a.jpg"):
+        Image.new("RGB", (30, 20), "red").save(tmp_path / name)
+    told = [line.split("\t") for line in found.answer(tmp_path)]
+    assert [path.rpartition("/")[2] for path, _ in told] == ["a.jpg", "b.png"]
+    (line,) = found.answer(tmp_path / "a.jpg", as_json=True)
+    assert json.loads(line).keys() == {"image", "caption", "score"}
+    (tmp_path / "text.jpg").write_text("Dear reader")
+    with pytest.raises(ValueError, match=r"text\.jpg: not a JPEG"):
+        list(found.answer(tmp_path))
+    with pytest.raises(ValueError, match="say which photograph"):
+        list(found.answer(None))
