@@ -22,6 +22,7 @@ _HOMES = {
     "glimpses.spatial_transformer": ("SpatialTransformer",),
     "heads": ("MultiHead",),
     "memory": ("Memory",),
+    "runs": ("load", "train"),
     "tape": ("Tape", "record"),
 }
 _ROOMS = ("glimpses", "kernels", "masks", "normalizers", "parts", "refiners", "scores", "windows")

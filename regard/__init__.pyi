@@ -16,6 +16,8 @@ from regard.edges import attend_edges as attend_edges
 from regard.glimpses.spatial_transformer import SpatialTransformer as SpatialTransformer
 from regard.heads import MultiHead as MultiHead
 from regard.memory import Memory as Memory
+from regard.runs import load as load
+from regard.runs import train as train
 from regard.tape import Tape as Tape
 from regard.tape import record as record
 

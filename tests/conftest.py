@@ -9,6 +9,10 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
+from regard import _threads
+
+_threads.spin_briefly()  # the workers of xdist share the cores
+
 # So that `import oracle`, `from contracts import builders` and `import lab` work under any of pytest's import modes.
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tools")]

@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from regard import cli, parts, registry
+from regard.commands import list as list_command
 
 ROOT = Path(__file__).parents[1]
 
@@ -88,7 +89,7 @@ def test_the_examples_of_the_help_could_be_typed():
         program, name, *words = shlex.split(example)
         assert program == "regard" and name in commands, example
         options = {option for parameter in commands[name].params for option in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= options, example
+        assert {word for word in words if word.startswith("--")} <= {*options, "--help"}, example
         if name == "train":
             registry.recipe(words[0]).change([word for word in words if "=" in word])
         elif words and not words[0].startswith("runs/"):
@@ -96,7 +97,7 @@ def test_the_examples_of_the_help_could_be_typed():
 
 
 def test_the_question_of_every_kind_is_known():
-    assert tuple(cli.QUESTIONS) == parts.KINDS
+    assert tuple(list_command.QUESTIONS) == parts.KINDS
 
 
 def test_list_shows_every_part_with_equation_and_paper(listing):
@@ -274,3 +275,18 @@ def test_bench_attention_passes_its_options_on():
     assert result.stdout == "{'json_file': None, 'quick': False, 'only': '', 'compile': False}\n"
     result = run("bench", "attention", "--quick", "--compile", "--json", "x.json", code=code)
     assert result.stdout == "{'json_file': PosixPath('x.json'), 'quick': True, 'only': '', 'compile': True}\n"
+
+
+def test_an_error_in_somebody_elses_system_is_not_ours(tmp_path):
+    (tmp_path / "broken_parts.py").write_text("def names(kind):\n    return {}[kind]\n")
+    code = "from regard import cli, parts\nimport broken_parts\nparts.names = broken_parts.names\ncli.main()"
+    result = run("list", "scores", code=code, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    assert result.returncode == 2
+    assert "broken_parts.py, line 2: KeyError: 'scores'" in result.stderr and "fault of" not in result.stderr
+
+
+def test_whoever_reads_our_output_may_stop():
+    done = subprocess.run(
+        f"{sys.executable} -m regard.cli list | head -n 1", shell=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.startswith("scores") and "Error" not in done.stderr and "regard:" not in done.stderr

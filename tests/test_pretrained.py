@@ -8,8 +8,8 @@ import safetensors.torch
 import torch
 
 from regard import registry
-from regard.tasks._download import locate
-from regard.trained import Trained
+from regard.data.download import locate
+from regard.predictors.predictor import Predictor
 
 TRANSLATORS = ("translate-en-es", "translate-en-es-rnn")
 
@@ -34,21 +34,21 @@ class TestShipped:
         assert not (folder / "checkpoints").exists()
 
     def test_it_opens(self, name):
-        model = Trained.open(name)
+        model = Predictor.open(name)
         assert all(torch.isfinite(parameter).all() for parameter in model.model.parameters())
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
 class TestTranslators:
     def test_the_lectures_example(self, name):
-        ((best,),) = Trained.open(name).predict(["I love coffee."])
+        ((best,),) = Predictor.open(name).predict(["I love coffee."])
         assert "café" in best.text
         coffee = best.weights[[word.strip(".") for word in best.words].index("café")]
         assert best.source_words[int(coffee.argmax())].startswith("coffee")
 
     def test_sentences_that_it_has_not_seen(self, name):
         """A look at the first of 2,000 held-out sentences; `regard evaluate` measures them all."""
-        model = Trained.open(name, data=held_out("tatoeba"))
+        model = Predictor.open(name, data=held_out("tatoeba"))
         assert model.evaluate("test", limit=150)["bleu"] > 30
 
     def test_from_the_command_line_without_data(self, name, tmp_path):
@@ -64,25 +64,25 @@ class TestTranslators:
 
 class TestMachines:
     def test_a_story_is_answered(self):
-        model = Trained.open("memn2n-babi")
+        model = Predictor.open("memn2n-babi")
         story = ["John moved to the garden.", "Mary went to the kitchen.", "John journeyed to the bathroom."]
         found = model.predict(story, "Where is John?")
         assert found.text == "bathroom" and int(found.weights[-1].argmax()) == 2
         assert model.predict(story, "Where is Mary?").text == "kitchen"
 
     def test_stories_that_it_has_not_seen(self):
-        found = Trained.open("memn2n-babi", data=held_out("babi")).evaluate(limit=200)
+        found = Predictor.open("memn2n-babi", data=held_out("babi")).evaluate(limit=200)
         assert found["error"] < 16 and found["tasks_solved"] >= 8 and found["chain, task 16"] > 70
 
     def test_a_tape_is_copied_far_beyond_what_was_trained(self):
-        found = Trained.open("ntm-copy").evaluate(limit=20)
+        found = Predictor.open("ntm-copy").evaluate(limit=20)
         assert found["bits_per_sequence"] < 0.1 and found["errors_at_40"] <= 1 and found["errors_at_120"] <= 5
         assert found["errors_at_120_512_rows"] <= 5
 
 
 def test_pictures_that_it_has_not_seen_are_drawn():
     """A look at the first of the test split; `regard evaluate` measures them all."""
-    assert Trained.open("draw-mnist", data=held_out("mnist")).evaluate("test", limit=4)["bound"] < 100
+    assert Predictor.open("draw-mnist", data=held_out("mnist")).evaluate("test", limit=4)["bound"] < 100
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_pictures_that_it_has_not_seen_are_drawn():
 class TestDigits:
     def test_digits_that_it_has_not_seen(self, name, data, most):
         """A look at the first of the test split; `regard evaluate` measures them all."""
-        model = Trained.open(name, data=held_out(data))
+        model = Predictor.open(name, data=held_out(data))
         assert model.evaluate("test", limit=10)["error"] < most
 
     def test_it_shows_where_it_looks_without_data(self, name, data, most, tmp_path):

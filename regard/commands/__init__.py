@@ -1,0 +1,71 @@
+"""The command line, ``regard --help``. One command, one file.
+
+Commands import what they need when they run: ``--help`` must answer before torch could even be loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from regard import _threads
+from regard.commands import _options
+from regard.commands._app import app
+
+for _name in ("list", "bench", "data", "train", "afterwards", "evaluate", "predict", "show", "serve"):
+    importlib.import_module(f"regard.commands.{_name}")  # in the order of the help
+
+
+def _explain(error: Exception) -> str:
+    """What went wrong, in one line."""
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("regard"):
+        return f"this command needs {error.name}. Type: pip install 'regard[all]'"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, ValueError | OSError | FloatingPointError):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    if not Path(place.filename).is_relative_to(HOME) and (theirs := _somebody_elses(error)):
+        return f"{theirs.filename}, line {theirs.lineno}: {type(error).__name__}: {error}"
+    return f"a fault of regard's own, {type(error).__name__}: {error}. Please report what --traceback shows"
+
+
+HOME = Path(__file__).parents[1]
+
+
+def _somebody_elses(error: Exception) -> traceback.FrameSummary | None:
+    """Where code that is neither ours nor a library's, such as a system of the user's own, called what failed."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        place = Path(frame.filename)
+        if place.is_relative_to(HOME):
+            return None
+        if place.exists() and "site-packages" not in place.parts and not place.is_relative_to(sys.base_prefix):
+            return frame
+    return None
+
+
+def main() -> None:
+    """Run the command line. An error is one line on stderr and exit code 2, never a bare traceback."""
+    _threads.spin_briefly()
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # a closed one is None
+        stream.reconfigure(errors="backslashreplace")
+    # Wherever it stands: people add --traceback at the end of the line that has just failed.
+    arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
+    try:
+        for module in filter(None, os.environ.get("REGARD_IMPORT", "").split(",")):
+            importlib.import_module(module.strip())  # systems and tasks of one's own
+        if not _options.print_help(arguments):
+            app(arguments, prog_name="regard")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:  # whoever read our output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except Exception as error:
+        if len(arguments) < len(sys.argv) - 1 or os.environ.get("REGARD_DEBUG", "") not in ("", "0"):
+            raise
+        print(f"regard: {_explain(error)}", file=sys.stderr)
+        raise SystemExit(2) from None

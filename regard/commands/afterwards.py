@@ -1,0 +1,80 @@
+"""What is done with a run after training: ``regard average``, ``align`` and ``export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.commands._app import Data, Weights, app, examples
+
+
+@app.command("average")
+def average_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN")],
+    last: Annotated[int, typer.Option("--last", help="How many of the last kept models.")] = 5,
+) -> None:
+    """Average the weights of a run's last validations. `predict` then uses the mean."""
+    from regard import training
+
+    run = training.Run.open(folder)
+    kept = [path for _, path in run.kept()[-last:]]
+    if not kept:
+        raise ValueError(f"{folder} kept no models to average: train with keep=5, for example")
+    print(run.write_model("average", training.average(kept), {"averaged": len(kept)}))
+
+
+@app.command("align")
+def align_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN")],
+    split: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "valid",
+    data: Data = None,
+) -> None:
+    """Find the head that knows best which word a word came from. It is kept in the run, for alignments, pictures and
+    unknown words."""
+    from regard import runs, training
+    from regard.predictors.text import head_name
+
+    run = training.Run.open(folder)
+    model = runs.load(folder, data=data)
+    if not hasattr(model, "choose_head"):
+        raise ValueError(f"{folder}: this kind of system ({model.task.kind}) has no heads to choose from")
+    chosen = model.choose_head(split)
+    run.note(alignment=chosen)
+    measured = {"gold": "1 − alignment error", "copied": "copied words that look at themselves"}[chosen["by"]]
+    print(f"layer.head  {measured}, {split}")
+    for name, share in chosen["heads"].items():
+        kept = name == head_name(chosen["layer"], chosen["head"])
+        print(f"{name:10} {100 * share:6.1f} %{'  kept' if kept else ''}")
+
+
+@app.command(
+    "export",
+    epilog=examples(
+        "export runs/translate --out my-translator",
+        "export runs/translate --to ctranslate2 --quantization int8 --out fast-translator",
+    ),
+)
+def export_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run; with --to a shipped model too.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it goes.")],
+    which: Weights = None,
+    whole: Annotated[bool, typer.Option("--float32", help="Keep all digits; half of them otherwise.")] = False,
+    to: Annotated[str | None, typer.Option("--to", metavar="FORMAT", help="ctranslate2 or onnx.")] = None,
+    quantization: Annotated[str | None, typer.Option("--quantization", help="For --to, such as int8.")] = None,
+) -> None:
+    """Copy of a run what prediction needs, to give away. `predict` and `show` take the copy. With --to, write it for
+    another program."""
+    if to is None:
+        from regard import training
+
+        if quantization is not None:
+            raise ValueError("--quantization goes with --to")
+        training.Run.open(folder).pack(out, which, half=not whole)
+    else:
+        from regard import exports, runs
+
+        exports.write(runs.load(folder, which=which), to, out, quantization=quantization)
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    print(f"{out}: {size / 1e6:.1f} MB")
