@@ -1,0 +1,228 @@
+"""Show, Attend and Tell: a captioner that looks at a place of the image for each word that it writes.
+
+Xu, Ba, Kiros, Cho, Courville, Salakhutdinov, Zemel & Bengio 2015, *Show, Attend and Tell: Neural Image Caption
+Generation with Visual Attention* (arXiv:1502.03044).
+
+The image is a grid of features aᵢ, i = 1 … L. Before each word the state of an LSTM asks where to look:
+
+    eₜᵢ = vᵀ tanh(W hₜ₋₁ + U aᵢ)              query hₜ₋₁, key aᵢ, value aᵢ, additive score, softmax or one place
+    ẑₜ = βₜ Σᵢ αₜᵢ aᵢ,  βₜ = σ(f_β(hₜ₋₁))     a gate says how much the image counts for this word
+    hₜ, cₜ = LSTM([E yₜ₋₁; ẑₜ], hₜ₋₁, cₜ₋₁),  h₀ and c₀ by two layers from the mean of aᵢ
+    p(yₜ) ∝ exp(Lₒ tanh(E yₜ₋₁ + L_h hₜ + L_z ẑₜ))
+
+**Soft** attention is trained with the doubly stochastic penalty, λ times the mean over i of (1 − Σₜ αₜᵢ)²: every place
+is to be looked at about once. **Hard** attention (``hard``) draws one place, sₜ ~ αₜ, and is trained by REINFORCE:
+
+    ∂ log p(y | s) + λᵣ (log p(yₜ | s) − b) ∂ log p(sₜ) + λₑ ∂ H[sₜ],   b ← 0.9 b + 0.1 log p(yₜ | s)
+
+For half of the images the draw is replaced by its expectation, as soft attention would have it, and during the first
+``soft_steps`` steps for all. A trained hard system looks at the likeliest place.
+
+Deviations: the tanh of the output, and the reward of each place, which is the log-probability of its own word instead
+of the whole caption's, are those of the authors' code. The penalty is a mean over places, so that λ means the same for
+grids of 7 × 7 and 14 × 14. Features are normalized; where there is no pretrained network, small images pass
+convolutions that are trained along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+import regard
+from regard.layers import reinforce, text
+from regard.layers.dropout import Dropout
+from regard.layers.grid import Grid
+from regard.layers.use import Use
+from regard.normalizers import Hard
+from regard.scores import Perceptron
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and choices.
+
+    Attributes:
+        vocab, features, longest: of the task: words, width of the features of a place (0 if a batch brings images),
+            and tokens of the longest caption.
+        channels: width of the features of a place where they are made of images.
+        embedding, hidden, attention: widths of words, of the LSTM and of the score.
+        gate: whether there is a βₜ; otherwise it is 1.
+        penalty: λ of the doubly stochastic penalty.
+        hard: one place for each word instead of all by their weights.
+        reinforce, entropy: λᵣ and λₑ of hard attention.
+        expected: the share of images for which a draw is replaced by its expectation.
+        soft_steps: training steps before anything is drawn.
+        dropout: of words and of what the output sees.
+        label_smoothing: of soft attention.
+    """
+
+    vocab: int
+    features: int = 0
+    longest: int = 30
+    channels: int = 64
+    embedding: int = 512
+    hidden: int = 1000
+    attention: int = 512
+    gate: bool = True
+    penalty: float = 1.0
+    hard: bool = False
+    reinforce: float = 1.0
+    entropy: float = 0.01
+    expected: float = 0.5
+    soft_steps: int = 0
+    dropout: float = 0.5
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("penalty", "reinforce", "entropy", "soft_steps"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is at least 0, not {getattr(self, name)}")
+        if not 0 <= self.expected <= 1:
+            raise ValueError(f"expected, a share of the images, is between 0 and 1, not {self.expected}")
+        if self.hard and self.label_smoothing:
+            raise ValueError("label_smoothing is for soft attention; hard attention is rewarded for the words alone")
+
+
+class ShowAttendTell(nn.Module):
+    """Grid, attention, LSTM; see the module's docstring."""
+
+    uses: ClassVar[dict[str, Use]] = {
+        "attention": Use(
+            *("decoder state hₜ₋₁", "places of the image aᵢ", "places of the image aᵢ", "additive", "softmax or hard"),
+            rows="words",
+            columns="places",
+        ),
+    }
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        embedding, hidden = config.embedding, config.hidden
+        self.grid = Grid(config.features, config.channels)
+        width = self.grid.width
+        self.words = nn.Embedding(config.vocab, embedding, padding_idx=text.PAD)
+        self.begin = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, 2 * hidden))
+        self.attention = regard.Attention(
+            Perceptron(hidden, width, config.attention), Hard("sample") if config.hard else "softmax"
+        )
+        self.gate = nn.Linear(hidden, 1) if config.gate else None
+        self.cell = nn.LSTMCell(embedding + width, hidden)
+        self.from_hidden = nn.Linear(hidden, embedding)
+        self.from_context = nn.Linear(width, embedding, bias=False)
+        self.output = nn.Linear(embedding, config.vocab)
+        self.dropout = Dropout(config.dropout)
+        text.initialize(self.words, 0.1)
+        with torch.no_grad():
+            self.cell.bias_ih.unflatten(0, (4, -1))[1].fill_(1.0)  # at first it remembers
+        self.baseline: Tensor
+        self.steps: Tensor
+        if config.hard:
+            self.register_buffer("baseline", torch.zeros(()))
+            self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def train(self, mode: bool = True) -> ShowAttendTell:
+        """Hard attention draws in training, and takes the likeliest place otherwise."""
+        if isinstance(self.attention.normalizer, Hard):
+            self.attention.normalizer.mode = "sample" if mode else "argmax"
+        return super().train(mode)
+
+    def forward(self, batch: text.Batch) -> dict[str, Tensor]:
+        """The loss of a batch of captions, the right words fed back."""
+        memory, state = self._look_at(batch)
+        words = self.dropout(self.words(text.inputs(batch)))  # (B, T, embedding)
+        expected = self._expected(words)
+        states, contexts, looks = [], [], []
+        for word in words.unbind(1):
+            context, out = self._attend(state[0], memory, **expected)
+            state = self.cell(torch.cat([word, context], -1), state)
+            states.append(state[0])
+            contexts.append(context)
+            looks.append(out)
+        hidden = self._read(words, torch.stack(states, 1), torch.stack(contexts, 1))
+        found = self._judge(hidden, looks, batch) if self.config.hard else self._spread(hidden, looks, batch)
+        if self.config.hard and self.training:
+            self.steps += 1
+        return found
+
+    def start(self, batch: text.Batch) -> dict[str, Any]:
+        """The places of the image, remembered, h₀ and c₀."""
+        memory, (hidden, cell) = self._look_at(batch)
+        return {"memory": memory, "hidden": hidden, "cell": cell, "alignment": hidden.new_zeros(memory.key.shape[:2])}
+
+    def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+        """Logits (B, V) of the token after ``token`` (B,)."""
+        word = self.words(token)
+        context, out = self._attend(state["hidden"], state["memory"])
+        hidden, cell = self.cell(torch.cat([word, context], -1), (state["hidden"], state["cell"]))
+        logits = self.output(self._read(word, hidden, context))
+        return logits, {"memory": state["memory"], "hidden": hidden, "cell": cell, "alignment": out.weights[:, 0]}
+
+    def alignment(self, state: dict[str, Any]) -> Tensor:
+        """(B, L): where the last step looked."""
+        return state["alignment"]
+
+    def limit(self, batch: text.Batch) -> Tensor:
+        """(B,): the longest caption, in tokens."""
+        first = next(iter(batch.values()))
+        return torch.full((len(first),), self.config.longest, device=first.device)
+
+    def _look_at(self, batch: text.Batch) -> tuple[regard.Memory, tuple[Tensor, Tensor]]:
+        grid = self.grid(batch)  # (B, L, width)
+        hidden, cell = self.begin(grid.mean(1)).chunk(2, -1)
+        return self.attention.remember(grid), (torch.tanh(hidden), cell)
+
+    def _attend(self, hidden: Tensor, memory: regard.Memory, **expected: Tensor) -> tuple[Tensor, Any]:
+        """ẑₜ (B, width), and how it came about."""
+        out = self.attention(hidden[:, None], memory, **expected)
+        context = out.context[:, 0]
+        return context if self.gate is None else torch.sigmoid(self.gate(hidden)) * context, out
+
+    def _read(self, word: Tensor, hidden: Tensor, context: Tensor) -> Tensor:
+        """(…, embedding): what the output layer sees."""
+        mixed = word + self.from_hidden(self.dropout(hidden)) + self.from_context(context)
+        return self.dropout(torch.tanh(mixed))
+
+    def _expected(self, words: Tensor) -> dict[str, Tensor]:
+        """Which images keep the expectation of hard attention, (B, 1), in training."""
+        if not self.config.hard or not self.training:
+            return {}
+        share = 1.0 if int(self.steps) < self.config.soft_steps else self.config.expected
+        return {"expected": torch.rand(len(words), 1, device=words.device) < share}
+
+    def _spread(self, hidden: Tensor, looks: list[regard.Attended], batch: text.Batch) -> dict[str, Tensor]:
+        """The loss of soft attention: that of the words, and the doubly stochastic penalty."""
+        found = text.loss(hidden, self.output, batch, self.config.label_smoothing)
+        weights, lengths = _joined(looks, "weights"), batch["target_lengths"]  # (B, T, L)
+        covered = (weights * _real(batch)[..., None]).sum(1)  # (B, L)
+        each = (1 - covered).square().mean(-1)
+        penalty = (each * lengths).sum() / found["count"].clamp_min(1)  # a mean over words, as all numbers here
+        return {**found, "loss": found["loss"] + self.config.penalty * penalty, "penalty": penalty.detach()}
+
+    def _judge(self, hidden: Tensor, looks: list[regard.Attended], batch: text.Batch) -> dict[str, Tensor]:
+        """The loss of hard attention: that of the words, of the places drawn, and the entropy of their distribution."""
+        reward, real = text.log_probs(hidden, self.output, batch), _real(batch)  # (B, T)
+        count = real.sum()
+        share = 1 / count.clamp_min(1)
+        nll = -reward.sum() * share
+        drawn = _joined(looks, "log_prob") * (reward.detach() - self.baseline) * real
+        entropy = (reinforce.entropy(_joined(looks, "scores")) * real).sum() * share
+        if self.training:
+            with torch.no_grad():
+                self.baseline.copy_(torch.where(self.steps == 0, -nll, 0.9 * self.baseline - 0.1 * nll))
+        loss = nll - self.config.reinforce * drawn.sum() * share - self.config.entropy * entropy
+        return {"loss": loss, "nll": nll.detach(), "entropy": entropy.detach(), "count": count}
+
+
+def _joined(looks: list[regard.Attended], name: str) -> Tensor:
+    """What all steps saw, side by side: (B, T, …)."""
+    return torch.cat([getattr(out, name) for out in looks], 1)
+
+
+def _real(batch: text.Batch) -> Tensor:
+    """(B, T): which words exist."""
+    target = batch["target"]
+    return torch.arange(target.shape[1] - 1, device=target.device) < batch["target_lengths"][:, None]
