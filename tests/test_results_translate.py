@@ -16,8 +16,8 @@ import pytest
 import results_translate as tool
 
 from regard import registry
+from regard.predictors.predictor import Predictor
 from regard.tasks.toy_grammar import sentence
-from regard.trained import Trained
 
 TOOL = Path(__file__).parents[1] / "tools" / "results_translate.py"
 TWO = {"luong": ("Luong", 1), "seq2seq": ("LSTM without attention", 1)}
@@ -120,10 +120,10 @@ def test_perplexity_is_that_of_teacher_forcing(data, home, monkeypatch):
     """Also of an ensemble: of one system twice it is that of the system."""
     monkeypatch.setenv("REGARD_DATA", str(data))
     folder = home / "luong-0"
-    one = Trained.open(folder, which="last")
-    wanted = math.exp(Trained.evaluate(one, "test")["nll"])
+    one = Predictor.open(folder, which="last")
+    wanted = math.exp(Predictor.evaluate(one, "test")["nll"])
     assert tool.perplexity(one) == pytest.approx(wanted, rel=1e-4)
-    assert tool.perplexity(Trained.open(folder, folder, which="last")) == pytest.approx(wanted, rel=1e-4)
+    assert tool.perplexity(Predictor.open(folder, folder, which="last")) == pytest.approx(wanted, rel=1e-4)
 
 
 def test_tuning_measures_each_change_and_each_search_on_the_validation_split(data, tmp_path, monkeypatch):

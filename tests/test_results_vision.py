@@ -23,7 +23,7 @@ def test_every_training_is_a_recipe_that_can_be_built():
 
 
 def test_a_table_from_trainings_of_seconds(tmp_path, capsys, monkeypatch):
-    """Trained, the longest first, measured, printed; and the second time only printed."""
+    """Predictor, the longest first, measured, printed; and the second time only printed."""
     quick = ["data=drawn", "drawn=300", "steps=3", "task.batch=16", "examples=0"]
     pair = (tool.Cell("ram", "ram-mnist", 1), tool.Cell("cnn", "cnn-cluttered", 2, ("kind=plain",)))
     monkeypatch.setattr(tool, "COST", {28: pair})

@@ -24,9 +24,9 @@ from PIL import Image
 import regard
 from regard import registry
 from regard.glimpses import Bilinear, Retina
+from regard.predictors.predictor import Predictor
 from regard.systems.transformer import positions as sinusoids
 from regard.tasks.digits import Config, Digits
-from regard.trained import Trained
 from regard.views import (
     alignment,
     beam,
@@ -231,7 +231,7 @@ def drawn_overlay() -> Figure:
 
 def drawn_beam() -> Figure:
     """What the search considered."""
-    (answers,) = Trained.open("translate-en-es").predict([COFFEE], nbest=3)
+    (answers,) = Predictor.open("translate-en-es").predict([COFFEE], nbest=3)
     readings = [alignment.Reading(one.words, one.weights, one.score, one.text) for one in answers]
     return beam.figure(readings, answers[0].source_words, title=COFFEE)
 
@@ -391,7 +391,7 @@ def shipped(picture: Picture, scratch: Path) -> tuple[Image.Image, str]:
     (scratch / "story.txt").write_text(STORY, encoding="utf-8")
     out = scratch / f"{picture.name}.png"
     what = [str(scratch / part) if part == "story.txt" else part for part in picture.command]
-    for _ in Trained.open(picture.model).show(what, out, **dict(picture.options)):
+    for _ in Predictor.open(picture.model).show(what, out, **dict(picture.options)):
         pass
     words = " ".join(f'"{part}"' if " " in part else part for part in picture.command)
     spelled = {"own": "--self", "word": "--word", "layer": "--layer"}
@@ -421,7 +421,7 @@ def viewer(path: Path, scratch: Path) -> bool:
         return False
     if browser is None:
         return False
-    found = Trained.open("translate-en-es").own(TIRED)
+    found = Predictor.open("translate-en-es").own(TIRED)
     assert found is not None
     words, weights = found
     page.write(scratch / "page.html", [heads.view(weights, words, word="it")], TIRED)

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard import registry, training
-from regard.trained import Trained
+import regard
 
 ROWS = {
     "gat-cora": ("gat", "gatv2", "constant", "none"),
@@ -32,16 +31,8 @@ ROWS = {
 def once(name: str, attention: str, seed: int, changes: list[str], folder: Path) -> tuple[str, float]:
     """Train with one seed; the metric of the test split and its value."""
     changes = ["train.tensorboard=false", *changes, f"system.attention={attention}", f"train.seed={seed}"]
-    recipe = registry.recipe(name).change(changes)
-    task = registry.task(recipe.sections["task"]["name"])(recipe.build("task"), None)
-    config = recipe.build("train")
-    training.seed(config.seed)
-    model = registry.system(recipe.sections["system"]["name"])(recipe.build("system", **task.sizes))
-    run = training.Run.create(folder, recipe.toml())
-    task.save(run.task)
-    train, valid = task.loader("train", seed=config.seed), task.loader("valid")
-    training.fit(model, train, valid, run, config, console=Console(file=io.StringIO()))
-    ((metric, value),) = Trained.open(folder).evaluate("test").items()
+    run = regard.train(name, *changes, out=folder, console=Console(file=io.StringIO()))
+    ((metric, value),) = regard.load(run).evaluate("test").items()
     return metric, value
 
 

@@ -39,7 +39,7 @@ class Translations(Lab):
 
     def subset(self, count: int) -> Path:
         """A folder like Multi30k's with only the first pairs to train on."""
-        from regard.tasks._download import locate
+        from regard.data.download import locate
 
         folder = self.root / f"multi30k-{count}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class Translations(Lab):
         decode: Sequence[str] = (),
     ) -> Measured:
         """The same of any runs, or shipped models."""
-        from regard.trained import Trained
+        from regard.predictors.predictor import Predictor
 
         words = (which, "copied" if copy else None, None if split == "test" else split, *decode)
         options = "".join(f"-{word}" for word in words if word)
@@ -87,7 +87,7 @@ class Translations(Lab):
         made = [fact["created"] for fact in known]
         if not path.exists() or json.loads(path.read_text())["made"] != made:
             say(f"measuring {name}{options} …")
-            model = Trained.open(*folders, which=which)
+            model = Predictor.open(*folders, which=which)
             if decode:
                 model = type(model)(model.model, model.task, model.recipe.change(decode), model.name)
             pairs = model.task.pairs(split)
@@ -404,9 +404,9 @@ def alignment_cells() -> list[Cell]:
 
 def alignment(lab: Translations) -> Iterator[str]:
     """Who knows where a word came from? The toy grammar with names; heads are chosen on the validation split."""
-    from regard.tasks import _metrics
-    from regard.trained import Trained
-    from regard.trained.text import head_name
+    from regard.metrics import alignment
+    from regard.predictors.predictor import Predictor
+    from regard.predictors.text import head_name
     from regard.training import Run
 
     yield "| attention | layer.head | alignment error | unknown names copied right |\n|---|---|---|---|"
@@ -415,7 +415,7 @@ def alignment(lab: Translations) -> Iterator[str]:
         names = model.task.evaluate([best.text for best, *_ in model.predict(source, dictionary={})])["names"]
         return f"| {title} | {head_name(*place)} | {100 * errors[place]:.1f} % | {names:.1f} % |"
 
-    one, many = (Trained.open(lab.folder(cell)) for cell in alignment_cells())
+    one, many = (Predictor.open(lab.folder(cell)) for cell in alignment_cells())
     source, target, _ = one.task.pairs("test")
     errors = one.task.head_errors(one.looks(source, target))
     yield row(one, "RNNsearch", (0, 0))
@@ -428,10 +428,10 @@ def alignment(lab: Translations) -> Iterator[str]:
         yield row(many, f"Transformer, chosen {title}", (chosen["layer"], chosen["head"]))
     Run.open(lab.folder(alignment_cells()[1])).note(alignment=chosen)
     gold = [example.alignment for example in one.task.examples("test")]
-    floor = _metrics.alignment_error([{t: (s, t) for s, t in links}.values() for links in gold], gold)
+    floor = alignment.alignment_error([{t: (s, t) for s, t in links}.values() for links in gold], gold)
     yield f"| the least possible with one link a word | | {100 * floor:.1f} % | |"
 
-    model = Trained.open(SHIPPED["Transformer"])
+    model = Predictor.open(SHIPPED["Transformer"])
     chosen = model.choose_head(by="copied")
     shares, of = model.copied("test")
     last = max(layer for layer, _ in shares)

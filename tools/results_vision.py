@@ -29,13 +29,13 @@ class Sights(Lab):
 
     def measure(self, cell: Cell) -> dict[str, float]:
         """What `regard evaluate` finds, and ``minutes``."""
-        from regard.trained import Trained
+        from regard.predictors.predictor import Predictor
 
         folder = self.folder(cell)
         known, path = facts(folder), folder / "measured.json"
         if not path.exists() or json.loads(path.read_text())["made"] != known["created"]:
             say(f"measuring {cell} …")
-            write(path, json.dumps({"made": known["created"], **Trained.open(folder).evaluate("test")}))
+            write(path, json.dumps({"made": known["created"], **Predictor.open(folder).evaluate("test")}))
         found: dict[str, Any] = json.loads(path.read_text())
         return {**found, "minutes": known["summary"]["minutes"]}
 

@@ -70,15 +70,16 @@ class TestSystem:
             assert torch.equal(run(model, batch)["loss"], run(other, batch)["loss"])
             assert torch.equal(run(copy.deepcopy(model), batch)["loss"], run(model, batch)["loss"])
 
+    @pytest.mark.filterwarnings("ignore:regard.record saw no attention")  # the controls have none
     def test_a_tape_sees_every_attention_it_declares(self, name, case):
         model = build(name, case)
         with regard.record(model) as tape, torch.no_grad():
             run(model, case.batch())
-        declared = model.looks if case.looks else {}
+        declared = model.uses if case.looks else {}
         for pattern in declared:
             assert fnmatch.filter(tape.names(), pattern), f"{pattern} was not seen, only {tape.names()}"
         for seen in tape.names():
-            assert any(fnmatch.fnmatch(seen, pattern) for pattern in declared), f"{seen} is not declared in looks"
+            assert any(fnmatch.fnmatch(seen, pattern) for pattern in declared), f"{seen} is not declared in uses"
 
 
 @pytest.mark.parametrize(("name", "case"), GENERATING, ids=str)
@@ -86,6 +87,9 @@ class TestGenerating:
     def test_step_by_step_equals_teacher_forcing(self, name, case):
         model, batch = build(name, case).eval(), case.batch()
         target, lengths = batch["target"], batch["target_lengths"]
+        columns = batch["source"] > 0 if case.columns is None else case.columns(batch)
+        limit = model.limit(batch)
+        assert limit.shape == lengths.shape and (limit >= 1).all()
         with torch.no_grad():
             state, nll = model.start(batch), torch.zeros(len(target))
             for t in range(int(lengths.max())):
@@ -94,8 +98,8 @@ class TestGenerating:
                 nll -= torch.where(t < lengths, log_prob, 0.0)
                 alignment = model.alignment(state)
                 if alignment is not None:
-                    assert alignment.shape == batch["source"].shape
-                    assert (alignment[batch["source"] == 0] == 0).all()
+                    assert alignment.shape == columns.shape
+                    assert (alignment[~columns] == 0).all()
             assert torch.allclose(nll.sum() / lengths.sum(), model(batch)["nll"], atol=1e-5)
 
     def test_a_state_can_be_reordered(self, name, case):

@@ -1,0 +1,99 @@
+"""What every recipe must do: its [tiny] section is trained, killed, taken up, measured, asked, drawn and served."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+import regard
+from regard import registry, runs
+from regard.predictors.predictor import Answer
+from regard.serve.card import Card
+from regard.training import read_weights
+from regard.views.page import encode
+from regard.views.picture import write
+
+RECIPES = list(registry.recipes())
+
+
+class Killed(BaseException):
+    """As sudden as a signal."""
+
+
+@pytest.fixture
+def quiet():
+    return Console(file=io.StringIO())
+
+
+def weights(run):
+    return read_weights(run.weights("last"))[0]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_trained_killed_taken_up_and_measured(name, tmp_path, monkeypatch, quiet):
+    recipe = registry.recipe(name).tiny().change(["checkpoint_minutes=0"])
+    straight = regard.train(recipe, out=tmp_path / "straight", console=quiet)
+    assert straight.summary.steps == 4
+
+    system = registry.system(recipe.sections["system"]["name"])
+    forward, calls = system.forward, []
+
+    def dying(self, batch):
+        calls.append(self.training)
+        if sum(calls) == 3:
+            raise Killed
+        return forward(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(system, "forward", dying)
+        with pytest.raises(Killed):
+            regard.train(recipe, out=tmp_path / "killed", console=quiet)
+    run = regard.train(name, out=tmp_path / "killed", resume=True, console=quiet)
+    assert run.summary.steps == 4
+    one, other = weights(straight), weights(run)
+    assert one.keys() == other.keys()
+    for key in one:
+        assert torch.equal(one[key], other[key]), key
+
+    model = regard.load(run)
+    found = model.evaluate("test", limit=2)
+    assert found and all(isinstance(value, float) for value in found.values())
+    check_answers(model, tmp_path)
+
+
+def check_answers(model, folder):
+    """Ask it its own example: the answer's text, its pictures in every form, and the same over HTTP."""
+    asked = list(model.examples())[:1]
+    assert asked, "a predictor has an example to start from"
+    (answer,) = model.ask(asked)
+    assert isinstance(answer, Answer), answer
+    assert isinstance(answer.text, str) and all(isinstance(note, str) for note in answer.notes)
+    for number, picture in enumerate(answer.pictures):
+        assert picture.terminal()
+        for suffix in [".html", *([".png"] if picture.figure else [".gif"])]:
+            (path,) = write(folder / f"{number}{suffix}", [picture])
+            assert Path(path).stat().st_size > 1000
+    card = Card(model)
+    about = card.about()
+    assert about.title and about.sentence and about.examples
+    (reply,) = card.answer([card.Question(**about.examples[0])])
+    assert reply.text == answer.text
+    assert json.loads(reply.model_dump_json())["pictures"] == [
+        encode(picture.view()) for picture in answer.pictures if picture.view
+    ]
+    if model.model.uses:
+        assert answer.pictures, "a system that attends shows where"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_what_it_says(name):
+    recipe = registry.recipe(name)
+    assert recipe.about and recipe.tiny()
+    for section in ("task", "train", "decode"):
+        recipe.build(section)
+    made = runs.assemble(recipe.tiny())
+    assert type(made.model) is registry.system(recipe.sections["system"]["name"])
+    recipe.build("system", **made.task.sizes)
