@@ -72,6 +72,8 @@ class Prediction:
 
 NOTHING = Prediction("", 0.0, 0.0, [], [], None)
 """The answer to an empty line."""
+MISSING = Prediction("", float("-inf"), float("-inf"), [], [], None)
+"""Where a search found fewer answers than were asked for."""
 
 
 class Text(Predictor):
@@ -280,13 +282,12 @@ class Text(Predictor):
         told = []
         found = self._group(sentences, nbest, alignments or as_json or dictionary is not None, dictionary, None)
         for sentence, answers in zip(sentences, found, strict=True):
-            if not sentence.strip() and not as_json:
-                answers = [NOTHING] * nbest  # as many lines as any other has
             if as_json:
                 each = [answer.as_dict() for answer in answers]
                 told.append(json.dumps({"source": sentence, "answers": each}, ensure_ascii=False))
                 continue
-            for answer in answers:
+            filler = MISSING if sentence.strip() else NOTHING
+            for answer in [*answers, *[filler] * (nbest - len(answers))]:  # so that every sentence has N lines
                 fields = [answer.text]
                 if nbest > 1:
                     fields.append(f"{answer.score:.4f}")
