@@ -8,11 +8,13 @@ A question is a frozen dataclass with these fields.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "required"})()
 """In place of a default: a value must be given."""
@@ -38,6 +40,17 @@ class Input:
     hidden: bool = False
     optional: bool = False
 
+    python: ClassVar[Any] = str
+    """The type of its values, as an option of the command line is parsed."""
+
+    def received(self, value: Any) -> Any:
+        """The value of what came over the wire; a ValueError says what is wrong with it."""
+        return value
+
+    def sent(self, value: Any) -> Any:
+        """The value as JSON holds it."""
+        return value
+
 
 @dataclass(frozen=True)
 class Text(Input):
@@ -56,10 +69,14 @@ class Number(Input):
     least: int
     most: int
 
+    python: ClassVar[Any] = int
+
 
 @dataclass(frozen=True)
 class Flag(Input):
     """Yes or no."""
+
+    python: ClassVar[Any] = bool
 
 
 @dataclass(frozen=True)
@@ -78,12 +95,34 @@ class Strokes(Input):
 
 
 @dataclass(frozen=True)
-class Image(Input):
-    """A picture, the bytes of its file in base64, at most ``longest`` characters; a form makes it no larger than
-    ``side`` pixels before it is sent."""
+class File(Input):
+    """A file of at most ``longest`` bytes: its bytes in base64 over the wire; in Python bytes, or a path.
 
-    longest: int = 120_000
+    Attributes:
+        suffixes: of such files, as they are looked for in a folder.
+    """
+
+    longest: int = 90_000
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    what: ClassVar[str] = "file"
+
+    def received(self, value: str) -> bytes:
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raise ValueError(f"the {self.what} is not the bytes of a file in base64") from None
+
+    def sent(self, value: bytes) -> str:
+        return base64.b64encode(value).decode()
+
+
+@dataclass(frozen=True)
+class Image(File):
+    """A picture; a form makes it no larger than ``side`` pixels before it is sent."""
+
     side: int = 320
+    suffixes: ClassVar[tuple[str, ...]] = (".jpg", ".jpeg", ".png", ".webp")
+    what: ClassVar[str] = "picture"
 
 
 def form(verb: str, **inputs: Input) -> Any:

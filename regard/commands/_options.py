@@ -6,22 +6,31 @@ import difflib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, get_type_hints
+
+from regard.questions import REQUIRED, Input
 
 RENAMED = {"self": "own", "json": "as_json"}
 """What a flag was called before options were ``key=value`` → the option."""
 
 
-def split(given: Sequence[str], method: Callable[..., Any], name: str) -> tuple[list[str], dict[str, Any]]:
-    """What was typed, parted into words and the options that ``method`` takes.
+class Option(NamedTuple):
+    """What may be typed as ``key=value``: its type, its default if it has one, and a sentence about it."""
+
+    kind: Any
+    default: Any = None
+    about: str = ""
+
+
+def split(given: Sequence[str], known: Mapping[str, Option], name: str) -> tuple[list[str], dict[str, Any]]:
+    """What was typed, parted into words and options.
 
     A word with an equals sign is an option if its key is one, or almost one. ``--key value`` is taken, too, as older
     versions had it.
     """
     from regard import _settings
 
-    known = of(method)
     words, options, waiting = [], {}, list(given)
     while waiting:
         word = waiting.pop(0)
@@ -30,7 +39,7 @@ def split(given: Sequence[str], method: Callable[..., Any], name: str) -> tuple[
             flag = key[2:].replace("-", "_")
             key = RENAMED.get(flag, flag)
             if key in known and not equals:
-                value = "true" if bool in _options(known[key]) else waiting.pop(0) if waiting else ""
+                value = "true" if bool in _types(known[key].kind) else waiting.pop(0) if waiting else ""
             word, equals = f"{key}={value}", "="
         elif not equals or not key.isidentifier() or (key not in known and not _like(key, known)):
             words.append(word)
@@ -38,40 +47,56 @@ def split(given: Sequence[str], method: Callable[..., Any], name: str) -> tuple[
         if key not in known:
             others = f"its options here: {', '.join(known)}" if known else "it takes none here"
             raise ValueError(f"{name} takes no option {key!r}; {_nearest(key, known)}{others}")
-        options[key] = _settings.parse(value, known[key], key)
+        options[key] = _settings.parse(value, known[key].kind, key)
     return words, options
 
 
-def of(method: Callable[..., Any]) -> dict[str, Any]:
-    """The options of a method and their types."""
-    hints = get_type_hints(method)
-    parameters = inspect.signature(method).parameters.values()
-    return {each.name: hints[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY and each.name in hints}
+def of(method: Callable[..., Any], inputs: Callable[[], Mapping[str, Input]]) -> dict[str, Option]:
+    """The options of a method: its keyword parameters and, if it takes ``**fields``, the fields of its kind's questions
+    but for the first, which is what is asked."""
+    parameters, hints = inspect.signature(method).parameters.values(), get_type_hints(method)
+    arguments = (inspect.getdoc(method) or "").partition("Args:\n")[2]
+    told = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", arguments, re.MULTILINE))
+    found: dict[str, Option] = {}
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        for name, each in list(inputs().items())[1:]:
+            if not each.hidden:
+                default = None if each.default is REQUIRED else each.default
+                about = " ".join(filter(None, [f"{each.title}." if each.title else "", each.about]))
+                found[name] = Option(each.python | None if each.optional else each.python, default, about)
+    for one in parameters:
+        if one.kind is one.KEYWORD_ONLY and one.name in hints:
+            default = None if one.default is one.empty else one.default
+            found[one.name] = Option(hints[one.name], default, " ".join(told.get(one.name, "").split()))
+    return found
 
 
-def describe(method: Callable[..., Any], where: str) -> str:
-    """The options of a method, a line each, with what its docstring says of them."""
+def describe(options: Mapping[str, Option], where: str) -> str:
+    """Options, a line each."""
     from regard import _settings
 
-    text = inspect.getdoc(method) or ""
-    told = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", text.partition("Args:\n")[2], re.MULTILINE))
-    defaults = inspect.signature(method).parameters
+    if not options:
+        return f"{where} takes no options here."
     lines = [f"Options of {where}, as KEY=VALUE:"]
-    for name, kind in of(method).items():
-        default = "" if defaults[name].default in (None, inspect.Parameter.empty) else defaults[name].default
-        about = " ".join(told.get(name, _settings.describe(kind)).split())
-        lines.append(f"  {f'{name}={default}':24}  {about}")
-    return "\n".join(lines if len(lines) > 1 else [f"{where} takes no options here."])
+    for name, option in options.items():
+        default = "" if option.default is None else option.default
+        lines.append(f"  {f'{name}={default}':24}  {option.about or _settings.describe(option.kind)}")
+    return "\n".join(lines)
+
+
+METHODS = {"predict": "answer", "show": "look"}
 
 
 def help_of(command: str, where: str) -> str:
-    """The options that ``regard predict`` or ``regard show`` takes for a run or a shipped model; nothing is loaded."""
+    """The options that ``regard predict`` or ``regard show`` takes for a run or a shipped model; no weights are
+    loaded."""
     from regard import registry, runs
     from regard._lazy import load
 
-    recipe = registry.Recipe.read(runs.folder_of(where) / "recipe.toml")
-    kind = load("regard.predictors", registry.task(recipe.sections["task"]["name"]).kind)
-    return describe(getattr(kind, {"predict": "answer", "show": "look"}[command]), where)
+    folder = runs.folder_of(where)
+    task = registry.task(registry.Recipe.read(folder / "recipe.toml").sections["task"]["name"])
+    kind: Any = load("regard.predictors", task.kind)
+    return describe(of(getattr(kind, METHODS[command]), lambda: kind.inputs(task.load(folder / "task"))), where)
 
 
 def print_help(arguments: Sequence[str]) -> bool:
@@ -90,7 +115,7 @@ def print_help(arguments: Sequence[str]) -> bool:
     return True
 
 
-def _options(kind: Any) -> tuple[Any, ...]:
+def _types(kind: Any) -> tuple[Any, ...]:
     from typing import get_args
 
     return get_args(kind) or (kind,)

@@ -37,7 +37,8 @@ def predict_command(
     from regard import runs
 
     model = runs.load(where, *(ensemble or []), data=data)
-    words, options = _options.split([*(given or []), *(["as_json=true"] if as_json else [])], model.answer, where)
+    known = _options.of(model.answer, lambda: model.Question.inputs)
+    words, options = _options.split([*(given or []), *(["as_json=true"] if as_json else [])], known, where)
     if len(words) > 1:
         raise ValueError(f"one file is answered at a time, not {' '.join(words)}")
     if int8:

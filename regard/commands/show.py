@@ -37,6 +37,7 @@ def show_command(
     from regard import runs
 
     model = runs.load(where, data=data)
-    what, options = _options.split(given or [], model.look, where)
+    known = _options.of(model.look, lambda: model.Question.inputs)
+    what, options = _options.split(given or [], known, where)
     for line in model.show(what, out, **options):
         print(line)

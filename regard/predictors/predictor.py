@@ -14,8 +14,12 @@ from torch import Tensor
 
 from regard import registry, runs
 from regard._lazy import load
+from regard.predictors._asking import lines as lines
 from regard.training import rng
 from regard.views.picture import Picture, write
+
+CHUNK = 256
+"""Questions that are read before the first is answered, and items that are held at once while a split is measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +108,7 @@ class Predictor:
     title: str = ""
     """What one can do with it, in a few words."""
     Question: Any = None
-    """What one may ask; see :func:`regard.questions.question`."""
+    """What one may ask; see :func:`regard.questions.form`."""
     compared: bool = False
     """Is it shown beside another model of its kind?"""
 
@@ -152,20 +156,6 @@ class Predictor:
                     yield text
         if out is not None and pictures:
             yield from write(out, pictures, title=self.name)
-
-
-def lines(file: Path | None, hint: str) -> Iterator[str]:
-    """The lines of a file or of standard input; someone at a terminal is told what to type."""
-    if file is None and sys.stdin is None:
-        raise ValueError("standard input is closed: name a file")
-    if file is None and sys.stdin.isatty():
-        print(hint, file=sys.stderr)
-    with file.open(encoding="utf-8") if file else sys.stdin as source:
-        try:
-            for line in source:
-                yield line.rstrip("\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{file or 'standard input'}: not text in UTF-8 ({error})") from None
 
 
 def track(items: Iterable[Any], total: int | None) -> Iterable[Any]:

@@ -133,15 +133,27 @@ class Card:
         for example in self.predictor.examples():
             values = {field.name: getattr(example, field.name) for field in dataclasses.fields(example)}
             defaults = {name: each.default for name, each in self.predictor.Question.inputs.items()}
-            said = {name: value for name, value in values.items() if value != defaults[name]}
-            found.append(self.Question(**(said or values)))
+            said = {name: value for name, value in values.items() if value != defaults[name]} or values
+            inputs = self.predictor.Question.inputs
+            found.append(self.Question(**{name: inputs[name].sent(value) for name, value in said.items()}))
         return found
 
     def answer(self, asked: Sequence[Any]) -> list[Reply | Problem]:
         """A reply or a problem for each question, in their order."""
-        fields = self.predictor.Question.inputs
-        given = [self.predictor.Question(**{name: getattr(one, name) for name in fields}) for one in asked]
-        return [_reply(found) for found in self.predictor.ask(given)]
+        given = [self._received(one) for one in asked]
+        right = [one for one in given if not isinstance(one, ValueError)]
+        answers = iter(self.predictor.ask(right) if right else [])
+        return [_reply(one if isinstance(one, ValueError) else next(answers)) for one in given]
+
+    def _received(self, asked: Any) -> Any:
+        """The question as the predictor takes it, or what is wrong with it."""
+        inputs = self.predictor.Question.inputs
+        try:
+            return self.predictor.Question(
+                **{name: given.received(getattr(asked, name)) for name, given in inputs.items()}
+            )
+        except ValueError as error:
+            return error
 
 
 def _reply(found: Answer | ValueError) -> Reply | Problem:
@@ -179,7 +191,7 @@ def _field(given: questions.Input) -> Any:
     extra: dict[str, Any] = dict(widget)
     extra |= {"option": True} if given.option else {}
     extra |= {"widget": "hidden"} if given.hidden else {}
-    default = ... if given.default is questions.REQUIRED else given.default
+    default = ... if given.default is questions.REQUIRED else given.sent(given.default)
     about = Field(
         default, title=given.title or None, description=given.about or None, json_schema_extra=extra or None, **limits
     )
@@ -204,5 +216,10 @@ def _described(given: questions.Input) -> tuple[Any, Mapping[str, Any], Mapping[
             widget = {"widget": "pad", "most": given.most, "longest": given.longest}
             return list[line], {"max_length": given.most}, widget
         case questions.Image():
-            return str, {"max_length": given.longest}, {"widget": "image", "side": given.side}
+            return str, {"max_length": _base64(given.longest)}, {"widget": "image", "side": given.side}
     raise TypeError(f"no form has a field for {type(given).__name__}")
+
+
+def _base64(size: int) -> int:
+    """The characters that ``size`` bytes become."""
+    return -(-size // 3) * 4

@@ -1,13 +1,11 @@
 """Images in, captions out: photographs with captions, or generated scenes.
 
 ``data`` is a folder in the format of Flickr8k or COCO or one with ``captions.tsv`` (:mod:`regard.data.captions`), or
-``scenes``: coloured shapes that are made (:mod:`regard.data.scenes`), new ones in every epoch of training.
+``scenes``: coloured shapes that are generated (:mod:`regard.data.scenes`), new ones in every epoch of training.
 
-A batch has ``target`` (B, T + 1) from bos to eos and ``target_lengths`` (B,), the number of tokens to predict. Beside
-them it has, of photographs, ``features`` (B, cells, width), which a frozen backbone gave and
-:mod:`regard.data.features` keeps; of scenes ``image`` (B, 3, size, size) from 0 to 1, for a small encoder that is
-trained along. An item is an image with one of its captions; captions of a batch of photographs are of like length. In
-evaluation an image has all its captions as references.
+A batch has ``target`` (B, T + 1) from bos to eos and ``target_lengths`` (B,), the number of tokens to predict, beside
+``features`` or ``image`` (:mod:`regard.tasks._images`). An item is an image with one of its captions; captions of a
+batch of photographs are of like length. In evaluation an image has all its captions as references.
 
 Captions are lower case without punctuation, as they are compared; a word that is seen less than ``min_count`` times is
 unknown.
@@ -18,80 +16,53 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 
-from regard._lazy import nearest
-from regard.data import SPLITS, captions, photographs, scenes
+from regard.axes import Axis, Words
+from regard.data import SPLITS, captions, scenes
 from regard.data.captions import Captioned
 from regard.data.download import locate
-from regard.data.features import Features, Store
-from regard.data.photographs import FITS, Source
-from regard.data.scenes import Scene
+from regard.data.photographs import Photograph
 from regard.data.text import BadLines
 from regard.data.tokens import BOS, EOS, SPECIAL, UNKNOWN, Ragged
+from regard.decode.written import Written
 from regard.metrics import captions as metrics
+from regard.metrics import pointing
 from regard.tasks._batches import pad
-from regard.tasks.task import Batch, Loader, Task, check_split, loader_of
-
-SCENES = "scenes"
+from regard.tasks._images import PLACES, SCENES, ImageConfig, ImageTask, Item, pixels_of
+from regard.tasks.task import Batch, Loader, check_split, loader_of
 
 
 @dataclass(frozen=True)
-class Config:
-    """Which images, and what becomes of them."""
+class Config(ImageConfig):
+    """Which images, and what becomes of their captions."""
 
-    data: str = SCENES
-    """A folder, the name of a known data set, or ``scenes``: images that are made."""
-    batch: int = 64
     min_count: int = 5
     """How often a word must occur to be known."""
     max_length: int = 30
     """Tokens of the longest caption, its end included; longer ones are cut for training."""
-    stage: int = 7
-    """Of the backbone, for features of photographs: at 224 pixels stage 5 has 14 × 14 cells, stage 7 has 7 × 7."""
-    size: int = 224
-    """Height and width to which photographs are brought."""
-    fit: str = "squash"
-    """How they become square: ``squash`` or ``crop``."""
-    store: str = ""
-    """Where features are kept; in the cache if empty."""
-    pixels: int = 48
-    """Height and width of a scene."""
-    objects: int = 3
-    """The most objects of a scene."""
-    train_size: int = 8000
-    """Scenes of an epoch."""
-    valid_size: int = 500
-    test_size: int = 500
-    skip_bad: bool = False
-    """Count and leave out captions without an image and images without a caption."""
-    data_seed: int = 0
-    """Of scenes."""
 
     def __post_init__(self) -> None:
-        least = {"batch": 1, "min_count": 1, "max_length": 2, "train_size": 1, "valid_size": 1, "test_size": 1}
-        for name, number in least.items():
-            if getattr(self, name) < number:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
-        if self.fit not in FITS:
-            raise ValueError(f"fit cannot be {self.fit!r}: {nearest(self.fit, FITS)}")
-        scenes.check(self.pixels, self.objects)
+        super().__post_init__()
+        for name, least in (("min_count", 1), ("max_length", 2)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
 
 
-class Captions(Task):
+class Captions(ImageTask):
     """Images in, captions out; see the module's docstring. What is known without the data: ``words``."""
 
-    kind: ClassVar[str] = "captions"
+    kind: ClassVar[str] = "writer"
     unit: ClassVar[str] = "tokens"
     settings: ClassVar[type] = Config
     learned_from = ("min_count",)
+    title = "Say what is on a picture"
+    config: Config
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         super().__init__(config, data, known=known)
@@ -99,15 +70,8 @@ class Captions(Task):
         """What each token stands for."""
         self._ids = {word: number for number, word in enumerate(self.words) if number > UNKNOWN}
         self.signatures: dict[str, str] = {}
-        """sacrebleu's signatures of the last :meth:`compare`."""
-        self._features = lru_cache(maxsize=len(SPLITS))(self._of_photographs)
+        """sacrebleu's signatures of the last :meth:`measure`."""
         self._encoded = lru_cache(maxsize=len(SPLITS))(self._encode_all)
-        self._scene = lru_cache(maxsize=4096)(self._draw)
-
-    @property
-    def generated(self) -> bool:
-        """Are the images scenes?"""
-        return str(self.data or self.config.data) == SCENES
 
     def learn(self) -> dict[str, Any]:
         if self.generated:
@@ -120,15 +84,7 @@ class Captions(Task):
     @property
     def sizes(self) -> dict[str, int]:
         """What a system must know: words, the width of a place's features (0 of scenes), the longest caption."""
-        features = 0 if self.generated else self.store.width
-        return {"vocab": len(self.words), "features": features, "longest": self.config.max_length}
-
-    @property
-    def store(self) -> Store:
-        """Where the features of photographs are kept."""
-        config = self.config
-        folder = Path(config.store).expanduser() if config.store else None
-        return Store(config.stage, config.size, config.fit, folder)
+        return {"vocab": len(self.words), "features": self.features_width, "longest": self.config.max_length}
 
     # -----------------------------------------------------------------------------------------------------------------
     # Images and what is said of them
@@ -138,7 +94,7 @@ class Captions(Task):
         try:
             place = locate(self.data or self.config.data)
         except ValueError as error:
-            raise ValueError(f"{error}; images can also be made: data={SCENES}") from None
+            raise ValueError(f"{error}; images can also be generated: data={SCENES}") from None
         return captions.read(place, BadLines(self.config.skip_bad))
 
     def _part(self, split: str) -> list[Captioned]:
@@ -147,66 +103,72 @@ class Captions(Task):
             raise ValueError(f"{self.data or self.config.data}: there are no images for {split!r}, only for {there}")
         return self._photographs[split]
 
-    def _of_photographs(self, split: str) -> Features:
-        return self.store.features([each.photograph for each in self._part(split)])
-
-    def _draw(self, split: str, seed: int, epoch: int, number: int) -> tuple[Scene, list[str], int]:
-        """A scene, its captions, and the number of one of them, by chance."""
-        random = np.random.default_rng([self.config.data_seed, SPLITS.index(split), seed, epoch, number])
-        scene = scenes.draw(random, self.config.pixels, self.config.objects)
-        said = scenes.captions(scene.things)
-        return scene, said, int(random.integers(len(said)))
-
-    def count(self, split: str) -> int:
-        """The images of a split."""
-        return getattr(self.config, f"{split}_size") if self.generated else len(self._part(check_split(split)))
+    def photographs_of(self, split: str) -> list[Photograph]:
+        return [each.photograph for each in self._part(check_split(split))]
 
     def references(self, split: str, rows: Sequence[int]) -> list[list[str]]:
         """The captions of some images of a split; of scenes of ``train`` those of the first epoch."""
         if self.generated:
-            return [self._scene(check_split(split), 0, 0, row)[1] for row in rows]
+            return [scenes.captions(self.scene(split, row).things) for row in rows]
         return [self._part(check_split(split))[row].captions for row in rows]
 
-    def scene(self, split: str, row: int) -> Scene | None:
-        """What is on an image, if that is known."""
-        return self._scene(check_split(split), 0, 0, row)[0] if self.generated else None
+    def read(self, question: Any) -> Item:
+        return self.image(question)
 
-    def images(self, split: str, rows: Sequence[int]) -> Batch:
-        """Some images of a split without captions, as a system takes them."""
-        if self.generated:
-            return _pixels([self._scene(check_split(split), 0, 0, row)[0] for row in rows])
-        return {"features": self._features(check_split(split))[list(rows)]}
+    def item(self, split: str, number: int) -> Item:
+        return self.numbered(split, number)
 
-    def pixels(self, split: str, row: int) -> np.ndarray:
-        """An image of a split as it is drawn, (3, height, width) from 0 to 1."""
-        if self.generated:
-            return self._scene(check_split(split), 0, 0, row)[0].image / np.float32(255)
-        photograph = self._part(check_split(split))[row].photograph
-        return photographs.read(photograph, self.config.size, fit=self.config.fit) / np.float32(255)
+    def batches(self, items: Sequence[Item]) -> Iterator[tuple[Sequence[int], Batch]]:
+        for first in range(0, len(items), self.config.batch):
+            rows = range(first, min(first + self.config.batch, len(items)))
+            yield rows, self.images([items[row] for row in rows])
 
-    def prepare(self, source: Source) -> Batch:
-        """A photograph, a batch of one, as a system takes it; one trained on scenes sees it small."""
-        if self.generated:
-            pixels = photographs.read(source, self.config.pixels, fit=self.config.fit)
-            return {"image": torch.from_numpy(pixels)[None].float() / 255}
-        pixels = photographs.read(source, self.config.size, fit=self.config.fit)
-        return {"features": self.store.compute(pixels[None])}
+    def axes(self, item: Item) -> dict[str, Axis]:
+        return {"places": self.places(item)}
 
     # -----------------------------------------------------------------------------------------------------------------
     # Words
+
+    def tokens(self) -> list[str]:
+        """What each token stands for."""
+        return self.words
 
     def encode(self, caption: str) -> list[int]:
         """The ids of a caption, without bos and eos."""
         return [self._ids.get(word, UNKNOWN) for word in metrics.words(caption)]
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def write(self, tokens: Sequence[int], item: Any = None) -> Words:
         """The caption of ids."""
-        return " ".join(self.words[number] for number in ids)
+        return Words([self.words[number] for number in tokens])
 
-    def compare(self, texts: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-        """BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D of captions beside all references, in percent."""
+    def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
+        """Of the first images of a split: BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D of captions beside all references, in
+        percent; how much the maps of words differ (``variation``, ``entropy``); of scenes, in percent, how often a
+        caption is true and how often the word for an object points at it (``pointing``; ``chance`` is that of a random
+        cell)."""
+        texts, references = [each.text for each in found], self.references(split, range(len(found)))
         values, self.signatures = metrics.scores(texts, references)
+        maps = [each.weights.numpy() for each in found if each.weights is not None and len(each.words) > 1]
+        if maps:
+            values["variation"] = float(np.mean([pointing.total_variation(each) for each in maps]))
+            values["entropy"] = float(np.mean(np.concatenate([pointing.entropy(each) for each in maps])))
+        if self.generated:
+            values |= self._pointed(split, found)
+            values["true"] = 100 * float(np.mean([text in said for text, said in zip(texts, references)]))
         return values
+
+    def _pointed(self, split: str, found: Sequence[Written]) -> dict[str, float]:
+        maps, boxes = [], []
+        for row, caption in enumerate(found):
+            things = self.scene(split, row).things
+            for place, number in scenes.mentioned(list(caption.words.labels), things):
+                if caption.weights is not None:
+                    maps.append(caption.weights[place].numpy())
+                    boxes.append(things[number].box)
+        if not maps:
+            return {}
+        hits, chance = pointing.pointing_game(np.stack(maps), boxes)
+        return {"pointing": 100 * hits, "chance": 100 * chance}
 
     def _framed(self, caption: str) -> list[int]:
         return [BOS, *self.encode(caption)[: self.config.max_length - 1], EOS]
@@ -221,7 +183,7 @@ class Captions(Task):
     # Batches
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in _PLACES}
+        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in PLACES}
         identity = {"split": split, "seed": seed, "shuffle": shuffle, **settings}
         size = self.config.batch
         if self.generated:
@@ -233,7 +195,7 @@ class Captions(Task):
 
             return loader_of(make, -(-number // size), identity, f"{number:,} scenes an epoch")
         ids, owners = self._encoded(split)
-        features = self._features(split)
+        features = self.features(split)
         plan = lru_cache(maxsize=1)(lambda epoch: _plan(ids.lengths, size, (seed, epoch) if shuffle else None))
 
         def take(epoch: int, k: int) -> Batch:
@@ -250,17 +212,13 @@ class Captions(Task):
         return loader_of(take, len(plan(0)), identity, report)
 
     def _batch_of_scenes(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
-        drawn = [self._scene(split, seed, epoch, row) for row in rows]
-        ids = Ragged.of([self._framed(said[chosen]) for _, said, chosen in drawn])
-        target, lengths = pad(ids, np.arange(len(drawn)))
-        return {**_pixels([scene for scene, _, _ in drawn]), "target": target, "target_lengths": lengths - 1}
-
-
-_PLACES = ("data", "store", "skip_bad")
-
-
-def _pixels(found: Sequence[Scene]) -> Batch:
-    return {"image": torch.from_numpy(np.stack([scene.image for scene in found])).float() / 255}
+        drawn = [self.scene(split, row, seed, epoch) for row in rows]
+        framed = []
+        for row, scene in zip(rows, drawn):
+            said = scenes.captions(scene.things)
+            framed.append(self._framed(said[int(self.draws(split, row, seed, epoch).integers(len(said)))]))
+        target, lengths = pad(Ragged.of(framed), np.arange(len(drawn)))
+        return {**pixels_of([scene.image for scene in drawn]), "target": target, "target_lengths": lengths - 1}
 
 
 def _plan(lengths: np.ndarray, size: int, seed: tuple[int, int] | None) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -18,7 +18,9 @@ import numpy as np
 
 from regard import _files, _settings
 from regard._lazy import nearest, snake
+from regard.axes import Axis, Words
 from regard.data import SPLITS
+from regard.questions import Input
 
 FORMAT = 1
 Batch = dict[str, Any]
@@ -34,7 +36,7 @@ class Task:
     """
 
     kind: ClassVar[str]
-    """What its answers are: the file of ``trained/`` that gives them."""
+    """What its answers are: the file of ``predictors/`` that gives them, such as ``writer`` or ``classifier``."""
     unit: ClassVar[str]
     """What a system's ``count`` counts."""
     settings: ClassVar[type]
@@ -129,6 +131,72 @@ class Task:
     def found(cls, folder: Path) -> Any:
         """The data that was saved with the task, if any was."""
         return None
+
+
+class AskedTask(Task):
+    """A task whose systems any predictor can ask: it says what a question is made of, and what becomes of it.
+
+    An item is whatever the task makes of a question, or holds in a split. A system that writes (``kind = "writer"``)
+    needs also :meth:`write` and :meth:`tokens`, one that chooses (``"classifier"``) ``classes``, and both
+    :meth:`measure`.
+    """
+
+    title: str = ""
+    """What one can do with a trained system, in a few words."""
+    verb: str = "Ask"
+    """What the button of a form says."""
+    asks: Mapping[str, Input] = {}
+    """The fields of a question, the most important first."""
+
+    def read(self, question: Any) -> Any:
+        """The item that a question asks about; a ValueError says what is wrong with it."""
+        raise NotImplementedError
+
+    def item(self, split: str, number: int) -> Any:
+        """An item of a split, from 0."""
+        raise NotImplementedError
+
+    def count(self, split: str) -> int:
+        """The items of a split."""
+        raise NotImplementedError
+
+    def batches(self, items: Any) -> Iterator[tuple[Any, Batch]]:
+        """Items without their answers, as a system takes them: the numbers of those in a batch, and the batch."""
+        raise NotImplementedError
+
+    def axes(self, item: Any) -> dict[str, Axis]:
+        """What of an item may stand along the weights of an attention, by the names that systems declare."""
+        return {}
+
+    def examples(self) -> list[dict[str, Any]]:
+        """A few questions to start from: values of their fields. Those of the test split, where it is at hand and
+        questions have a field ``example``."""
+        try:
+            return [{"example": number} for number in range(min(5, self.count("test")))]
+        except (ValueError, OSError):
+            return []
+
+    def origin(self) -> str:
+        """What it was trained on, in a few words."""
+        data = getattr(self.config, "data", "") or self.data
+        return str(data) if data else self.name().replace("_", " ")
+
+    def tokens(self) -> Any:
+        """What tells two vocabularies apart: systems whose tokens are equal can vote together."""
+        raise NotImplementedError
+
+    def write(self, tokens: Sequence[int], item: Any) -> Words:
+        """What was written, in words."""
+        raise NotImplementedError
+
+    def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
+        """Metrics of the answers to the first items of a split."""
+        raise NotImplementedError
+
+    classes: Sequence[str] = ()
+    """What is chosen from."""
+    signatures: Mapping[str, str] = {}
+    """How the metrics of the last :meth:`measure` were computed, where there is a standard way to say it."""
 
 
 def check_split(split: str) -> str:

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
+    from regard.axes import Axis
     from regard.tape import Tape
+    from regard.views.between import Side
 
 
 def _pool(matrix: np.ndarray, rows: list[str], columns: list[str], most: int) -> tuple[Any, list[str], list[str], str]:
@@ -425,3 +427,9 @@ def picture(readings: Sequence[Reading], columns: Tokens = None, *, title: str =
         partial(beam, readings, columns, title=title),
         partial(figure, best.weights, best.rows, columns, title=title),
     )
+
+
+def between(sides: Sequence[Side], columns: Axis, *, title: str = "") -> Picture:
+    """Weights over words, or over anything else that has labels; see :mod:`regard.views.between`."""
+    found = [Reading(one.rows.labels, one.weights, one.score, getattr(one.rows, "text", "")) for one in sides]
+    return picture(found, columns.labels, title=title)

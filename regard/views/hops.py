@@ -24,6 +24,9 @@ from regard.views.text import ELLIPSIS, cells, labels, pad, shorten
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from regard.axes import Axis
+    from regard.views.between import Side
+
 _HOP = 7  # cells of a column of weights: "0.98 ██"
 _SUPPORT = "support"
 
@@ -200,3 +203,8 @@ def picture(
         partial(view, story, weights, title=question, text=prediction, answer=answer, support=support),
         partial(figure, story, weights, title=title, **about),
     )
+
+
+def between(sides: Sequence[Side], columns: Axis, *, title: str = "") -> Picture:
+    """Weights of hops over sentences; see :mod:`regard.views.between`."""
+    return picture(columns.labels, sides[0].weights, title=title)

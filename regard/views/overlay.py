@@ -27,6 +27,9 @@ from regard.views.text import labels, shorten, visible
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from regard.axes import Places
+    from regard.views.between import Side
+
 COLUMNS = 5
 """Pictures in a row."""
 
@@ -106,3 +109,11 @@ def picture(image: Any, words: Sequence[str], weights: Any, *, title: str = "") 
         partial(view, image, words, weights, title=title),
         partial(figure, image, words, weights, title=title),
     )
+
+
+def between(sides: Sequence[Side], columns: Places, *, title: str = "") -> Picture:
+    """Weights over places of an image, of the best answer; see :mod:`regard.views.between`."""
+    best, shape = sides[0], columns.grid or (-1,)
+    weights = as_array(best.weights)
+    image = columns.image() if callable(columns.image) else columns.image
+    return picture(image, best.rows.labels, weights.reshape(len(weights), *shape), title=title)

@@ -4,28 +4,31 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from regard import registry, runs
+from regard.axes import Words
 from regard.data import scenes
+from regard.decode.written import Written
 from regard.metrics.pointing import cells_of
-from regard.predictors.captions import Caption, Captions
+from regard.predictors.writer import Writer
 
 SIDE = 6
 
 
 def model(recipe="caption-scenes"):
     made = runs.assemble(registry.recipe(recipe).tiny().change(["pixels=48"]), seed=0)
-    return Captions(made.model, made.task, made.recipe, "a test")
+    return Writer(made.model, made.task, made.recipe, "a test")
 
 
-def saying(found: Captions, right: bool) -> Captions:
+def saying(found: Writer, right: bool) -> Writer:
     """The first reference of each scene, and maps that lie on the object of each word, or beside all of them."""
     rows = iter(range(99))
 
-    def captions(batch):
+    def predict(items):
         answers = []
-        for row in (next(rows) for _ in range(len(batch["image"]))):
+        for row in (next(rows) for _ in items):
             things = found.task.scene("test", row).things
             text = scenes.captions(things)[0] if right else "a red circle"
             words = text.split()
@@ -34,10 +37,10 @@ def saying(found: Captions, right: bool) -> Captions:
             for place, number in scenes.mentioned(words, things) if right else ():
                 touched = cells_of(things[number].box, SIDE).ravel()
                 weights[place] = touched / touched.sum()
-            answers.append(Caption(text, words, weights, 0.0))
+            answers.append([Written(Words(words), torch.from_numpy(weights), 0.0, 0.0)])
         return answers
 
-    found.captions = captions
+    found.predict = predict
     return found
 
 
@@ -67,9 +70,9 @@ def test_photographs_are_captioned(tmp_path):
     told = [line.split("\t") for line in found.answer(tmp_path)]
     assert [path.rpartition("/")[2] for path, _ in told] == ["a.jpg", "b.png"]
     (line,) = found.answer(tmp_path / "a.jpg", as_json=True)
-    assert json.loads(line).keys() == {"image", "caption", "score"}
+    assert json.loads(line).keys() == {"image", "text", "answers"}
     (tmp_path / "text.jpg").write_text("Dear reader")
     with pytest.raises(ValueError, match=r"text\.jpg: not a JPEG"):
         list(found.answer(tmp_path))
-    with pytest.raises(ValueError, match="say which photograph"):
+    with pytest.raises(ValueError, match="say which picture"):
         list(found.answer(None))

@@ -240,7 +240,7 @@ class TestCaptions:
     @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
     def test_a_picture_that_was_sent_is_looked_at(self, kind):
         found = ask(Card(small("caption-scenes")), image=self.file(kind))
-        assert found.words == found.text.split() and found.pictures[0].kind == "overlay"
+        assert found.answers[0]["words"] == found.text.split() and found.pictures[0].kind == "overlay"
 
     @pytest.mark.parametrize(
         ("image", "told"),

@@ -5,8 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
+from regard.axes import Words
 from regard.data import scenes
 from regard.data.tokens import BOS, EOS, UNKNOWN
+from regard.decode.written import Written
 from regard.tasks.captions import Captions, Config
 
 SAID = ["A red ball .", "a red ball", "the ball is red, I think", "A zebra !", "red"]
@@ -36,14 +38,14 @@ def test_words_are_those_seen_often_enough(folder):
     made = task(folder)
     assert made.words[4:] == ["a", "ball", "i", "is", "red", "the", "think"]
     assert made.sizes == {"vocab": 11, "features": 112, "longest": 6}
-    assert made.decode(made.encode("A Zebra, the red ball.")) == "a <unk> the red ball"
+    assert str(made.write(made.encode("A Zebra, the red ball."))) == "a <unk> the red ball"
     assert "zebra" in task(folder, min_count=2).words
 
 
 def test_a_batch_has_features_of_its_own_images(folder):
     made = task(folder)
     ids, owners = made._encoded("train")
-    features = made._features("train")
+    features = made.features("train")
     seen = 0
     for batch in made.loader("train", seed=1):
         assert batch["features"].shape == (len(batch["target"]), 4, 112)
@@ -65,10 +67,9 @@ def test_references_and_images_of_a_split(folder):
     made = task(folder)
     assert made.count("valid") == 4
     assert made.references("valid", [0]) == [[said.replace("  ", " ") for said in SAID]]
-    torch.testing.assert_close(made.images("valid", [2])["features"][0], made._features("valid")[2])
-    prepared = made.prepare(folder / "10.png")["features"][0]
-    torch.testing.assert_close(prepared, made._features("valid")[2], atol=0.02, rtol=1e-3)
-    assert made.scene("valid", 0) is None
+    torch.testing.assert_close(made.images([made.item("valid", 2)])["features"][0], made.features("valid")[2])
+    prepared = made.images([made.photograph(folder / "10.png")])["features"][0]
+    torch.testing.assert_close(prepared, made.features("valid")[2], atol=0.02, rtol=1e-3)
     with pytest.raises(ValueError, match="there are no images for 'test', only for"):
         made.loader("test")
 
@@ -78,7 +79,8 @@ def test_without_the_data_it_can_caption(folder, tmp_path):
     made.save(tmp_path / "task")
     (folder / "Flickr8k.token.txt").unlink()
     other = Captions.load(tmp_path / "task")
-    assert other.words == made.words and other.prepare(folder / "3.png")["features"].shape == (1, 4, 112)
+    assert other.words == made.words
+    assert other.images([other.photograph(folder / "3.png")])["features"].shape == (1, 4, 112)
 
 
 def test_a_missing_image_is_an_error_or_left_out(folder):
@@ -116,15 +118,16 @@ def test_what_is_said_of_a_scene_is_true():
     made = scenic()
     (batch, _) = made.loader("valid")
     for row, target in enumerate(batch["target"]):
-        said = made.decode([token for token in target.tolist() if token > UNKNOWN])
+        said = str(made.write([token for token in target.tolist() if token > UNKNOWN]))
         assert said in made.references("valid", [row])[0] == scenes.captions(made.scene("valid", row).things)
-    assert torch.equal(made.images("valid", range(8))["image"], batch["image"])
+    assert torch.equal(made.images([made.item("valid", row) for row in range(8)])["image"], batch["image"])
     assert batch["image"].min() >= 0 and batch["image"].max() <= 1
 
 
 def test_captions_are_compared():
     made = scenic()
-    found = made.compare(["a red circle above a blue square"], [["a red circle above a blue square", "x"]])
+    said = Words(made.references("valid", [0])[0][0].split())
+    found = made.measure("valid", [Written(said, None, 0.0, 0.0)])
     assert found["bleu4"] == pytest.approx(100) and found.keys() >= {"bleu1", "rouge_l", "cider_d"}
     assert "bleu4" in made.signatures
 

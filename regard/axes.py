@@ -1,0 +1,109 @@
+"""What stands along the two sides of attention weights: words, places of an image, sentences, steps …
+
+Every answer is weights between two axes; only what stands along them differs. A system declares the axes of each of
+its attentions by name (:class:`regard.layers.use.Use`), a task makes them of an item (``task.axes(item)``), and the
+picture between them is drawn by the view that the columns name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard._lazy import snake
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One side of a matrix of weights.
+
+    Attributes:
+        labels: what stands at each place.
+        groups: for each place that the system sees, the number of the label that it belongs to, as a subword belongs to
+            a word; −1 for none. If None, every place has its own label.
+        view: the file of :mod:`regard.views` whose ``between`` draws weights over this axis.
+    """
+
+    labels: Sequence[str]
+    groups: Sequence[int] | None = None
+
+    view: ClassVar[str] = "alignment"
+
+    @classmethod
+    def name(cls) -> str:
+        """As ``Use.rows`` and ``Use.columns`` write it."""
+        return snake(cls.__name__)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Words(Axis):
+    """Words or other tokens; ``text`` is how they are written together, the labels with blanks between if empty."""
+
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text or " ".join(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences(Axis):
+    """Sentences of a story, the oldest first."""
+
+    view: ClassVar[str] = "hops"
+
+
+@dataclass(frozen=True, eq=False)
+class Places(Axis):
+    """Cells of a grid over an image, row by row.
+
+    Attributes:
+        image: (C, height, width) from 0 to 1, or a function that gives it when it is drawn.
+        grid: rows and columns of cells; a square if None.
+    """
+
+    labels: Sequence[str] = ()
+    image: Any = None
+    grid: tuple[int, int] | None = None
+
+    view: ClassVar[str] = "overlay"
+
+
+@dataclass(frozen=True, eq=False)
+class Steps(Axis):
+    """Steps in time that have no names of their own, such as hops or glimpses."""
+
+    @classmethod
+    def numbered(cls, count: int, word: str = "step") -> Steps:
+        """``step 1``, ``step 2`` …"""
+        return cls([f"{word} {number}" for number in range(1, count + 1)])
+
+
+def merge(weights: Tensor, rows: Axis, columns: Axis) -> Tensor:
+    """Weights (…, T, S) between what the system sees as weights between labels: added up along the columns, averaged
+    along the rows. What belongs to no label, and padding beyond the axes, is left out."""
+    weights = weights.float().cpu()
+    if columns.groups is not None:
+        weights = _gather(weights, columns.groups, len(columns), -1)
+    elif len(columns):
+        weights = weights[..., : len(columns)]
+    if rows.groups is None:
+        return weights[..., : len(rows), :]
+    total = _gather(weights, rows.groups, len(rows), -2)
+    count = _gather(torch.ones(len(rows.groups)), rows.groups, len(rows), -1)
+    return total / count.clamp_min(1)[:, None]
+
+
+def _gather(values: Tensor, groups: Sequence[int], size: int, dim: int) -> Tensor:
+    """Sums of the values of each group."""
+    kept = [place for place, group in enumerate(groups) if group >= 0 and place < values.shape[dim]]
+    index = torch.tensor([groups[place] for place in kept], dtype=torch.long)
+    shape = list(values.shape)
+    shape[dim] = size
+    return values.new_zeros(shape).index_add_(dim, index, values.index_select(dim, torch.tensor(kept).long()))

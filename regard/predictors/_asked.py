@@ -1,0 +1,77 @@
+"""What predictors share whose task says what one may ask: questions, examples, and what the command line prints."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.predictors import _asking
+from regard.predictors.predictor import CHUNK, Predictor
+from regard.questions import Input, form
+from regard.views.picture import Picture
+
+
+class AskedPredictor(Predictor):
+    """A system whose questions are those of its task, a :class:`regard.tasks.task.AskedTask`."""
+
+    @classmethod
+    def inputs(cls, task: Any) -> Mapping[str, Input]:
+        """The fields of a question, the most important first."""
+        return task.asks
+
+    @cached_property
+    def Question(self) -> Any:
+        """What one may ask; see :func:`regard.questions.form`."""
+        return form(self.task.verb, **self.inputs(self.task))
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """What one can do with it, in a few words."""
+        return self.task.title
+
+    def examples(self) -> Sequence[Any]:
+        """A few questions to start from."""
+        return [self.Question(**values) for values in self.task.examples()]
+
+    def data(self) -> str:
+        """What it was trained on, in a few words."""
+        return self.task.origin()
+
+    def answer(self, file: Path | None, *, as_json: bool = False, **fields: Any) -> Iterator[str]:
+        """What ``regard predict`` prints: the answer to each question of a file, or of standard input.
+
+        Args:
+            as_json: a JSON object a line, with all that an answer holds.
+        """
+        asked = _asking.questions(self.Question, file, fields)
+        size = 1 if file is None and sys.stdin is not None and sys.stdin.isatty() else CHUNK
+        while group := list(itertools.islice(asked, size)):
+            for one, found in zip(group, self.ask([one.question for one in group]), strict=True):
+                if isinstance(found, ValueError):
+                    raise ValueError(f"{one.place}: {found}" if one.place else str(found))
+                if as_json:
+                    yield json.dumps({**one.given, "text": found.text, **found.fields}, ensure_ascii=False)
+                else:
+                    yield f"{one.name}\t{found.text}" if one.name else found.text
+
+    def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
+        """What ``regard show`` shows of each question, given as its text or file; of the first example if none is: a
+        heading, if not empty, and a picture."""
+        named = [one for word in what for one in _asking.named(self.Question, word, fields)]
+        if not what:
+            named = [_asking.Asked(one) for one in self.examples()[:1]]
+            if not named:
+                raise ValueError(f"{self.name}: say what to show")
+        for one, found in zip(named, self.ask([one.question for one in named]), strict=True):
+            if isinstance(found, ValueError):
+                raise ValueError(f"{one.place}: {found}" if one.place else str(found))
+            heading = "\n".join(filter(None, [f"{one.place}: {found.text}" if one.place else found.text, *found.notes]))
+            shown: Sequence[Picture | None] = found.pictures or [None]
+            for picture in shown:
+                yield heading, picture
+                heading = ""

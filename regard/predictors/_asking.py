@@ -1,0 +1,166 @@
+"""Questions as one types them: lines of a file, files themselves, JSON objects, ``key=value``.
+
+What a question is made of says how it is read. If a file is all that it needs, every picture of a folder is a question,
+for example; if a line of text is, every line of a file; otherwise a file has a JSON object a line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard import questions as inputs
+from regard._lazy import nearest
+
+EXAMPLE = "example"
+"""The field that takes the number of a test item instead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question, and where it came from.
+
+    Attributes:
+        place: for errors, such as a file with a line; empty where there is only one.
+        name: what stands before its answer where several files are answered.
+        given: what was asked, for JSON.
+    """
+
+    question: Any
+    place: str = ""
+    name: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _fields(Question: Any) -> tuple[str, list[str]]:
+    """The main field of a question, and the others that must be given."""
+    main, *others = Question.inputs
+    return main, [name for name in others if Question.inputs[name].default is inputs.REQUIRED]
+
+
+def questions(Question: Any, file: Path | None, fields: Mapping[str, Any]) -> Iterator[Asked]:
+    """The questions of a file, or of standard input; ``fields`` hold for all of them."""
+    main, others = _fields(Question)
+    missing = [name for name in others if name not in fields]
+    given = Question.inputs[main]
+    if isinstance(given, inputs.File):
+        if file is None:
+            raise ValueError(f"say which {given.what} or folder of them, {' '.join(given.suffixes)}, to answer")
+        yield from _files(Question, file, fields, missing)
+    elif missing or (isinstance(given, inputs.Text) and given.rows > 2):
+        hint = ", ".join(f'"{name}": "…"' for name in (main, *missing))
+        yield from _objects(Question, lines(file, f"Type {{{hint}}}, one a line; Ctrl-D ends."), _named(file), fields)
+    else:
+        for number, line in enumerate(lines(file, "Type a line and press Enter; Ctrl-D ends."), 1):
+            yield _asked(Question, {**fields, main: line}, f"{_named(file)}, line {number}")
+
+
+def named(Question: Any, word: str, fields: Mapping[str, Any]) -> Iterator[Asked]:
+    """The questions that one word stands for: a text, a file, or the number of an example."""
+    main, others = _fields(Question)
+    missing = [name for name in others if name not in fields]
+    given = Question.inputs[main]
+    if word.isdecimal() and EXAMPLE in Question.inputs:
+        yield _asked(Question, {**fields, EXAMPLE: int(word)}, word)
+    elif isinstance(given, inputs.File):
+        yield from _files(Question, Path(word), fields, missing)
+    elif missing or (isinstance(given, inputs.Text) and given.rows > 2 and Path(word).is_file()):
+        path = Path(word)
+        if not path.is_file():
+            raise ValueError(f"{word}: not a file; also say {' and '.join(f'{name}=…' for name in missing)}")
+        yield from _objects(Question, lines(path, ""), word, fields)
+    else:
+        yield _asked(Question, {**fields, main: given.python(word)}, word)
+
+
+def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[str]) -> Iterator[Asked]:
+    main, _ = _fields(Question)
+    given = Question.inputs[main]
+    if missing:
+        raise ValueError(f"also say {' and '.join(f'{name}=…' for name in missing)}")
+    if path.is_dir():
+        found = [each for each in sorted(path.iterdir()) if each.suffix.lower() in given.suffixes]
+        if not found:
+            raise ValueError(f"{path}: no {given.what} ({', '.join(given.suffixes)}) is in it")
+    elif not path.exists():
+        raise ValueError(f"{path}: no such file")
+    else:
+        found = [path]
+    for each in found:
+        yield Asked(Question(**{**fields, main: each}), str(each), str(each), {main: str(each), **fields})
+
+
+def _objects(Question: Any, typed: Iterator[str], place: str, fields: Mapping[str, Any]) -> Iterator[Asked]:
+    """A JSON object a line."""
+    for number, line in enumerate(typed, 1):
+        if not line.strip():
+            continue
+        where = f"{place}, line {number}"
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{where}: not JSON ({error})") from None
+        if not isinstance(values, dict):
+            raise ValueError(f"{where}: a JSON object with {', '.join(Question.inputs)}, not {line[:40]!r}")
+        for name in values:
+            if name not in Question.inputs:
+                raise ValueError(f"{where}: a question has no {name!r}: {nearest(name, Question.inputs)}")
+        yield _asked(Question, {**fields, **values}, where)
+
+
+def _asked(Question: Any, values: Mapping[str, Any], place: str) -> Asked:
+    for name, given in Question.inputs.items():
+        if name not in values:
+            if given.default is inputs.REQUIRED:
+                raise ValueError(f"{place}: {name!r} is missing")
+        elif not _fits(values[name], given):
+            raise ValueError(f"{place}: {name} is {_described(given)}, not {values[name]!r}")
+    return Asked(Question(**values), place, given=dict(values))
+
+
+def _fits(value: Any, given: inputs.Input) -> bool:
+    if value is None:
+        return given.optional
+    match given:
+        case inputs.Number():
+            return isinstance(value, int) and not isinstance(value, bool) and given.least <= value <= given.most
+        case inputs.Flag():
+            return isinstance(value, bool)
+        case inputs.Choice():
+            return value in given.names
+        case inputs.Text():
+            return isinstance(value, str)
+    return True
+
+
+def _described(given: inputs.Input) -> str:
+    match given:
+        case inputs.Number():
+            return f"a whole number from {given.least} to {given.most}"
+        case inputs.Flag():
+            return "true or false"
+        case inputs.Choice():
+            return f"one of {', '.join(given.names)}"
+    return "text"
+
+
+def _named(file: Path | None) -> str:
+    return str(file or "standard input")
+
+
+def lines(file: Path | None, hint: str) -> Iterator[str]:
+    """The lines of a file or of standard input; someone at a terminal is told what to type."""
+    if file is None and sys.stdin is None:
+        raise ValueError("standard input is closed: name a file")
+    if file is None and sys.stdin.isatty():
+        print(hint, file=sys.stderr)
+    with file.open(encoding="utf-8") if file else sys.stdin as source:
+        try:
+            for line in source:
+                yield line.rstrip("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{file or 'standard input'}: not text in UTF-8 ({error})") from None

@@ -1,0 +1,129 @@
+"""Any system that writes a sequence: whatever it reads, in whatever tokens.
+
+The task says what one may ask and how an item becomes a batch, spells what was written and names the axes; search and
+pictures need nothing more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import torch
+
+from regard import decode
+from regard.axes import Axis, merge
+from regard.decode.config import DecodeConfig
+from regard.decode.config import decode as search
+from regard.decode.written import Written
+from regard.predictors._asked import AskedPredictor
+from regard.predictors.predictor import CHUNK, Answer, Predictor, track
+from regard.questions import Flag, Input, Number
+from regard.views import between
+from regard.views.picture import Picture
+
+
+class Writer(AskedPredictor):
+    """A system that writes, or several that decide together."""
+
+    compared = True
+
+    @classmethod
+    def inputs(cls, task: Any) -> Mapping[str, Input]:
+        """What the task asks for, and how to search."""
+        search = {
+            "nbest": Number(1, 5, default=1, option=True, title="Answers", about="The best first."),
+            "beam": Number(
+                1, 10, default=None, optional=True, option=True, title="Beam", about="Hypotheses that are kept."
+            ),
+            "pictures": Flag(default=True, hidden=True, about="Also say where each word looked?"),
+        }
+        return {**task.asks, **search}
+
+    @property
+    def config(self) -> DecodeConfig:
+        """How answers are searched for."""
+        return self.recipe.build("decode")
+
+    def join(self, others: Sequence[Predictor]) -> Self:
+        """An ensemble. All must write the same tokens."""
+        for other in others:
+            if self.task.tokens() != other.task.tokens():
+                raise ValueError(f"{self.name} and {other.name} write different tokens and cannot vote together")
+        model = decode.Ensemble([self.model, *(other.model for other in others)])
+        return type(self)(model, self.task, self.recipe, self.name)
+
+    def predict(
+        self, items: Iterable[Any], *, nbest: int = 1, size: int | None = None, alignments: bool = True
+    ) -> list[list[Written]]:
+        """The ``nbest`` answers to each item of the task, best first; ``size`` is that of the beam."""
+        return self._write(list(items), nbest, size, alignments)
+
+    @torch.inference_mode()
+    def _write(self, items: Sequence[Any], nbest: int, size: int | None, alignments: bool) -> list[list[Written]]:
+        changes = [] if size is None else [f"decode.size={max(size, nbest)}"]
+        config = self.recipe.change(changes).build("decode")
+        answers: list[list[Written]] = [[] for _ in items]
+        for rows, batch in self.task.batches(items):
+            found = search(self.model, self.moved(batch), config, nbest=nbest, alignments=alignments)
+            for row, hypotheses in zip(rows, found, strict=True):
+                answers[row] = [self._spelled(items[row], each) for each in hypotheses]
+        return answers
+
+    def _spelled(self, item: Any, found: decode.Hypothesis) -> Written:
+        words = self.task.write(found.tokens, item)
+        source = self._source(item)
+        weights = None
+        if found.alignment is not None and source is not None:
+            weights = merge(found.alignment, words, source)
+        return Written(words, weights, found.score, found.log_prob)
+
+    def _source(self, item: Any) -> Axis | None:
+        """The axis that words look along: the columns that the system's first use of attention over it declares."""
+        axes = self.task.axes(item)
+        named = [use.columns for use in self.model.uses.values() if use.columns in axes]
+        return axes[named[0]] if named else None
+
+    def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
+        """The task's metrics of what the system writes for a split, or for its first ``limit`` items."""
+        count = min(self.task.count(split), limit or self.task.count(split))
+        found: list[Written] = []
+        for first in track(range(0, count, CHUNK), -(-count // CHUNK)):
+            items = [self.task.item(split, number) for number in range(first, min(first + CHUNK, count))]
+            found += [best for best, *_ in self.predict(items)]
+        values = self.task.measure(split, found)
+        self.signatures = self.task.signatures
+        return values
+
+    def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
+        """All that are searched for with the same beam are decoded together."""
+        answers: list[Any] = [None] * len(questions)
+        items: dict[int, Any] = {}
+        groups: dict[Any, list[int]] = defaultdict(list)
+        for row, question in enumerate(questions):
+            try:
+                items[row] = self.task.read(question)
+            except ValueError as error:
+                answers[row] = error
+                continue
+            groups[question.beam, question.nbest].append(row)
+        for (beam, nbest), rows in groups.items():
+            found = self.predict([items[row] for row in rows], nbest=nbest, size=beam)
+            for row, written in zip(rows, found, strict=True):
+                answers[row] = self._answer(items[row], written, questions[row].pictures)
+        return answers
+
+    def _answer(self, item: Any, written: Sequence[Written], pictures: bool) -> Answer:
+        best = written[0]
+        shown = list(self._pictures(item, written)) if pictures else []
+        notes = [] if best.weights is not None or not best.words.labels else ["This system does not look back."]
+        told = [{"text": one.text, "words": list(one.words.labels), "score": one.score} for one in written]
+        return Answer(best.text, notes, pictures=shown, fields={"answers": told})
+
+    def _pictures(self, item: Any, written: Sequence[Written]) -> Iterator[Picture]:
+        source = self._source(item)
+        sides = [between.Side(one.words, one.weights, one.score) for one in written if one.weights is not None]
+        sides = [side for side in sides if len(side.rows)]
+        if source is not None and sides:
+            yield between.picture(sides, source, title=written[0].text)

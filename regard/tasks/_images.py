@@ -1,0 +1,189 @@
+"""What tasks on images share: photographs with features of a backbone, generated scenes, questions with a picture.
+
+A batch has, of photographs, ``features`` (B, cells, width), which a frozen backbone gave and
+:mod:`regard.data.features` keeps; of scenes ``image`` (B, 3, size, size) from 0 to 1, for a small encoder that is
+trained along.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard._lazy import nearest
+from regard.axes import Axis, Places
+from regard.data import SPLITS, photographs, scenes
+from regard.data.features import Features, Store
+from regard.data.photographs import FITS, Photograph, Source
+from regard.data.scenes import Scene
+from regard.questions import Image, Input, Number
+from regard.tasks.task import AskedTask, Batch, check_split
+
+SCENES = "scenes"
+
+
+@dataclass(frozen=True)
+class ImageConfig:
+    """Which images, and what becomes of them."""
+
+    data: str = SCENES
+    """A folder, the name of a known data set, or ``scenes``: images that are generated."""
+    batch: int = 64
+    stage: int = 7
+    """Of the backbone, for features of photographs: at 224 pixels stage 5 has 14 × 14 cells, stage 7 has 7 × 7."""
+    size: int = 224
+    """Height and width to which photographs are brought."""
+    fit: str = "squash"
+    """How they become square: ``squash`` or ``crop``."""
+    store: str = ""
+    """Where features are kept; in the cache if empty."""
+    pixels: int = 48
+    """Height and width of a scene."""
+    objects: int = 3
+    """The most objects of a scene."""
+    train_size: int = 8000
+    """Scenes of an epoch."""
+    valid_size: int = 500
+    test_size: int = 500
+    skip_bad: bool = False
+    """Count and leave out entries without an image and images without an entry."""
+    data_seed: int = 0
+    """Of scenes."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "train_size", "valid_size", "test_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        if self.fit not in FITS:
+            raise ValueError(f"fit cannot be {self.fit!r}: {nearest(self.fit, FITS)}")
+        scenes.check(self.pixels, self.objects)
+
+
+PLACES = ("data", "store", "skip_bad")
+"""Settings that do not change what a batch holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """An image: its pixels, (3, size, size) bytes, or the photograph to read them from, and its features if they are
+    known."""
+
+    pixels: np.ndarray | None = None
+    photograph: Photograph | None = None
+    features: Tensor | None = None
+
+
+class ImageTask(AskedTask):
+    """A task on images. A subclass names its photographs, :meth:`photographs_of`, and says what is asked of them."""
+
+    verb = "Look"
+    asks: Mapping[str, Input] = {
+        "image": Image(default=b"", title="Your picture", about="JPEG, PNG or WebP. It is not kept."),
+        "example": Number(0, 9999, default=0, title="Or a test picture", about="Used while there is none of yours."),
+    }
+    config: ImageConfig
+
+    def __init__(self, config: Any, data: Any = None, *, known: Any = None):
+        self._kept_features = lru_cache(maxsize=len(SPLITS))(self._computed)
+        self._kept_scene = lru_cache(maxsize=4096)(self._drawn)
+        super().__init__(config, data, known=known)
+
+    @property
+    def generated(self) -> bool:
+        """Are the images scenes?"""
+        return str(self.data or self.config.data) == SCENES
+
+    @property
+    def features_width(self) -> int:
+        """Of a place; 0 where a batch brings images."""
+        return 0 if self.generated else self.store.width
+
+    @property
+    def store(self) -> Store:
+        """Where the features of photographs are kept."""
+        config = self.config
+        folder = Path(config.store).expanduser() if config.store else None
+        return Store(config.stage, config.size, config.fit, folder)
+
+    @abstractmethod
+    def photographs_of(self, split: str) -> Sequence[Photograph]:
+        """The photographs of a split."""
+
+    def features(self, split: str) -> Features:
+        """The features of the photographs of a split; those that are missing are computed."""
+        return self._kept_features(check_split(split))
+
+    def _computed(self, split: str) -> Features:
+        return self.store.features(list(self.photographs_of(split)))
+
+    def scene(self, split: str, row: int, seed: int = 0, epoch: int = 0) -> Scene:
+        """A generated scene; the same for the same numbers."""
+        return self._kept_scene(check_split(split), seed, epoch, row)[0]
+
+    def draws(self, split: str, row: int, seed: int = 0, epoch: int = 0) -> np.random.Generator:
+        """A source of chance for what is said of a scene."""
+        return np.random.default_rng([*self._kept_scene(check_split(split), seed, epoch, row)[1], 1])
+
+    def _drawn(self, split: str, seed: int, epoch: int, row: int) -> tuple[Scene, list[int]]:
+        key = [self.config.data_seed, SPLITS.index(split), seed, epoch, row]
+        return scenes.draw(np.random.default_rng(key), self.config.pixels, self.config.objects), key
+
+    def count(self, split: str) -> int:
+        """The images of a split."""
+        return getattr(self.config, f"{check_split(split)}_size") if self.generated else len(self.photographs_of(split))
+
+    # Items
+
+    def image(self, question: Any) -> Item:
+        """The picture of a question, or a test picture."""
+        return self.photograph(question.image) if question.image else self.numbered("test", question.example)
+
+    def photograph(self, source: Source) -> Item:
+        """A photograph; one trained on scenes sees it small."""
+        size = self.config.pixels if self.generated else self.config.size
+        return Item(photographs.read(source, size, fit=self.config.fit))
+
+    def numbered(self, split: str, number: int) -> Item:
+        """An image of a split."""
+        count = self.count(split)
+        if not 0 <= number < count:
+            raise ValueError(f"there is no picture {number} in {split}: they are 0 to {count - 1}")
+        if self.generated:
+            return Item(self.scene(split, number).image)
+        return Item(None, self.photographs_of(split)[number], self.features(split)[[number]][0])
+
+    def images(self, items: Sequence[Item]) -> Batch:
+        """Items as a system takes them."""
+        if self.generated:
+            return pixels_of([self.pixels(item) for item in items])
+        known = [
+            self.store.compute(self.pixels(item)[None])[0] if item.features is None else item.features for item in items
+        ]
+        return {"features": torch.stack(known)}
+
+    def pixels(self, item: Item) -> np.ndarray:
+        """(3, size, size), bytes."""
+        if item.pixels is not None:
+            return item.pixels
+        assert item.photograph is not None
+        return photographs.read(item.photograph, self.config.size, fit=self.config.fit)
+
+    def places(self, item: Item) -> Axis:
+        """The axis of an image's cells."""
+        return Places(image=lambda: self.pixels(item) / np.float32(255))
+
+    def origin(self) -> str:
+        return "generated scenes" if self.generated else super().origin()
+
+
+def pixels_of(images: Sequence[np.ndarray]) -> Batch:
+    """Bytes as a batch of images."""
+    return {"image": torch.from_numpy(np.stack(images)).float() / 255}
