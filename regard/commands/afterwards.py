@@ -34,7 +34,7 @@ def align_command(
     """Find the head that knows best which word a word came from. It is kept in the run, for alignments, pictures and
     unknown words."""
     from regard import runs, training
-    from regard.predictors.text import head_name
+    from regard.predictors._heads import head_name
 
     run = training.Run.open(folder)
     model = runs.load(folder, data=data)

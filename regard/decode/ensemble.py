@@ -34,6 +34,11 @@ class Ensemble(nn.Module):
         self.weights = [weight / sum(weights) for weight in weights]
         self.training = any(model.training for model in self.models)
 
+    @property
+    def uses(self) -> dict[str, Any]:
+        """Those of the first member that looks."""
+        return next((model.uses for model in self.models if getattr(model, "uses", None)), {})
+
     def start(self, batch: Any) -> tuple[Any, ...]:
         """The states of all members."""
         return tuple(model.start(batch) for model in self.models)

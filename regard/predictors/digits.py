@@ -206,7 +206,7 @@ class Digits(Predictor):
         return getattr(self.model.config, "goal", "") == "generate"
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         """What one can watch."""
         if self.paints:
             return "Watch it draw, stroke by stroke"

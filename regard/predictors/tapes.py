@@ -170,7 +170,7 @@ class Tapes(Predictor):
     # Questions
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         """Which tape."""
         return f"Run the tape: {self.task.config.what.replace('_', ' ')}"
 

@@ -7,21 +7,25 @@ pictures need nothing more.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 import torch
 
 from regard import decode
+from regard.attention import witness
 from regard.axes import Axis, merge
 from regard.decode.config import DecodeConfig
 from regard.decode.config import decode as search
+from regard.decode.packed import twin
 from regard.decode.written import Written
 from regard.predictors._asked import AskedPredictor
 from regard.predictors.predictor import CHUNK, Answer, Predictor, track
 from regard.questions import Flag, Input, Number
 from regard.views import between
 from regard.views.picture import Picture
+
+Spelled = TypeVar("Spelled")
 
 
 class Writer(AskedPredictor):
@@ -47,36 +51,48 @@ class Writer(AskedPredictor):
         return self.recipe.build("decode")
 
     def join(self, others: Sequence[Predictor]) -> Self:
-        """An ensemble. All must write the same tokens."""
+        """An ensemble. All must read and write the same tokens."""
         for other in others:
-            if self.task.tokens() != other.task.tokens():
-                raise ValueError(f"{self.name} and {other.name} write different tokens and cannot vote together")
+            ours, theirs = self.task.tokens(), other.task.tokens()
+            for side in ours:
+                if ours[side] != theirs.get(side):
+                    raise ValueError(
+                        f"{self.name} and {other.name} have different {side} vocabularies and cannot vote together"
+                    )
         model = decode.Ensemble([self.model, *(other.model for other in others)])
         return type(self)(model, self.task, self.recipe, self.name)
 
-    def predict(
-        self, items: Iterable[Any], *, nbest: int = 1, size: int | None = None, alignments: bool = True
-    ) -> list[list[Written]]:
-        """The ``nbest`` answers to each item of the task, best first; ``size`` is that of the beam."""
-        return self._write(list(items), nbest, size, alignments)
+    def write(self, items: Sequence[Any], *, nbest: int = 1, size: int | None = None) -> list[list[Written]]:
+        """At most ``nbest`` answers to each item of the task, best first; ``size`` is that of the beam."""
+        return self._searched(items, self._spelled, nbest=nbest, size=size)
 
     @torch.inference_mode()
-    def _write(self, items: Sequence[Any], nbest: int, size: int | None, alignments: bool) -> list[list[Written]]:
+    def _searched(
+        self,
+        items: Sequence[Any],
+        spell: Callable[[Any, decode.Hypothesis], Spelled],
+        *,
+        nbest: int,
+        size: int | None = None,
+        alignments: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> list[list[Spelled]]:
+        """What ``spell`` makes of an item and each of its hypotheses."""
         changes = [] if size is None else [f"decode.size={max(size, nbest)}"]
         config = self.recipe.change(changes).build("decode")
-        answers: list[list[Written]] = [[] for _ in items]
+        answers: list[list[Spelled]] = [[] for _ in items]
         for rows, batch in self.task.batches(items):
-            found = search(self.model, self.moved(batch), config, nbest=nbest, alignments=alignments)
-            for row, hypotheses in zip(rows, found, strict=True):
-                answers[row] = [self._spelled(items[row], each) for each in hypotheses]
+            # A tape knows the model's own parts by name.
+            model = self.model if witness.see is not None else twin(self.model)
+            options: dict[str, Any] = {"nbest": nbest, "alignments": alignments, "generator": generator}
+            for row, found in zip(rows, search(model, self.moved(batch), config, **options), strict=True):
+                answers[row] = [spell(items[row], each) for each in found]
         return answers
 
     def _spelled(self, item: Any, found: decode.Hypothesis) -> Written:
-        words = self.task.write(found.tokens, item)
-        source = self._source(item)
-        weights = None
-        if found.alignment is not None and source is not None:
-            weights = merge(found.alignment, words, source)
+        words, source = self.task.write(found.tokens, item), self._source(item)
+        looked = found.alignment is not None and source is not None
+        weights = merge(found.alignment, words, source) if looked else None  # type: ignore[arg-type]
         return Written(words, weights, found.score, found.log_prob)
 
     def _source(self, item: Any) -> Axis | None:
@@ -91,7 +107,7 @@ class Writer(AskedPredictor):
         found: list[Written] = []
         for first in track(range(0, count, CHUNK), -(-count // CHUNK)):
             items = [self.task.item(split, number) for number in range(first, min(first + CHUNK, count))]
-            found += [best for best, *_ in self.predict(items)]
+            found += [best for best, *_ in self.write(items)]
         values = self.task.measure(split, found)
         self.signatures = self.task.signatures
         return values
@@ -109,7 +125,7 @@ class Writer(AskedPredictor):
                 continue
             groups[question.beam, question.nbest].append(row)
         for (beam, nbest), rows in groups.items():
-            found = self.predict([items[row] for row in rows], nbest=nbest, size=beam)
+            found = self.write([items[row] for row in rows], nbest=nbest, size=beam)
             for row, written in zip(rows, found, strict=True):
                 answers[row] = self._answer(items[row], written, questions[row].pictures)
         return answers
@@ -123,7 +139,11 @@ class Writer(AskedPredictor):
 
     def _pictures(self, item: Any, written: Sequence[Written]) -> Iterator[Picture]:
         source = self._source(item)
-        sides = [between.Side(one.words, one.weights, one.score) for one in written if one.weights is not None]
-        sides = [side for side in sides if len(side.rows)]
+        looked = [one for one in written if one.weights is not None and len(one.words)]
+        sides = [between.Side(one.words, one.weights, one.score) for one in looked]
         if source is not None and sides:
-            yield between.picture(sides, source, title=written[0].text)
+            yield between.picture(sides, source, title=self._title(item, written[0]))
+
+    def _title(self, item: Any, best: Written) -> str:
+        """Of its picture."""
+        return best.text

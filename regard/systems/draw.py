@@ -141,7 +141,11 @@ class DRAW(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "reader": Use("grid of filters, placed by h", "places of the pixels", "pixels", "filter_bank", "sum to 1"),
+        "reader": Use(
+            *("grid of filters, placed by h", "places of the pixels", "pixels", "filter_bank", "sum to 1"),
+            rows="filters",
+            columns="pixels",
+        ),
     }
     view: ClassVar[str] = "canvas"
 

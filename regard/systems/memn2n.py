@@ -227,7 +227,11 @@ class MemN2N(nn.Module):
     """Tasks × restarts of end-to-end memory networks; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
-        "groups.*.attention": Use("state u", "sentences m", "sentences c", "dot", "softmax, none at linear start"),
+        "groups.*.attention": Use(
+            *("state u", "sentences m", "sentences c", "dot", "softmax, none at linear start"),
+            rows="hops",
+            columns="sentences",
+        ),
     }
 
     def __init__(self, config: Config):

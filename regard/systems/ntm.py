@@ -120,7 +120,11 @@ class NTM(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "heads": Use("keys kₜ of the heads", "memory rows", "memory rows", "cosine", "softmax, shift_sharpen"),
+        "heads": Use(
+            *("keys kₜ of the heads", "memory rows", "memory rows", "cosine", "softmax, shift_sharpen"),
+            rows="steps",
+            columns="rows",
+        ),
     }
 
     def __init__(self, config: Config):

@@ -135,7 +135,11 @@ class RAM(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "glimpse.retina": Use("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
+        "glimpse.retina": Use(
+            *("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
+            rows="glimpses",
+            columns="pixels",
+        ),
     }
     view: ClassVar[str] = "glimpses"
     """The file of :mod:`regard.views` that draws what :meth:`seen` gives."""

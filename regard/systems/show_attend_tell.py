@@ -93,7 +93,7 @@ class ShowAttendTell(nn.Module):
     uses: ClassVar[dict[str, Use]] = {
         "attention": Use(
             *("decoder state hₜ₋₁", "places of the image aᵢ", "places of the image aᵢ", "additive", "softmax or hard"),
-            rows="words",
+            rows="written",
             columns="places",
         ),
     }

@@ -90,7 +90,9 @@ class StackRNN(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "actions": Use("choice A hₜ", "actions", "the stack after each action", "dot"),
+        "actions": Use(
+            "choice A hₜ", "actions", "the stack after each action", "dot", rows="steps", columns="actions"
+        ),
     }
 
     def __init__(self, config: Config):

@@ -123,7 +123,11 @@ class STN(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "transformers.*.sampler": Use("places of the grid T_θ", "places of the pixels", "pixels", "bilinear", "none"),
+        "transformers.*.sampler": Use(
+            *("places of the grid T_θ", "places of the pixels", "pixels", "bilinear", "none"),
+            rows="places",
+            columns="pixels",
+        ),
     }
     view: ClassVar[str] = "rectified"
 

@@ -168,7 +168,7 @@ class AskedTask(Task):
         """What of an item may stand along the weights of an attention, by the names that systems declare."""
         return {}
 
-    def examples(self) -> list[dict[str, Any]]:
+    def suggested(self) -> list[dict[str, Any]]:
         """A few questions to start from: values of their fields. Those of the test split, where it is at hand and
         questions have a field ``example``."""
         try:
@@ -181,8 +181,8 @@ class AskedTask(Task):
         data = getattr(self.config, "data", "") or self.data
         return str(data) if data else self.name().replace("_", " ")
 
-    def tokens(self) -> Any:
-        """What tells two vocabularies apart: systems whose tokens are equal can vote together."""
+    def tokens(self) -> dict[str, Any]:
+        """The vocabularies, ``target`` for one: systems for which they are equal can vote together."""
         raise NotImplementedError
 
     def write(self, tokens: Sequence[int], item: Any) -> Words:
