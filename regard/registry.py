@@ -126,7 +126,8 @@ class Recipe:
             from regard.decode.config import DecodeConfig
 
             return DecodeConfig
-        return self.module(section).Config
+        found: Any = _member(f"{section}s", self.sections[section]["name"])
+        return found.settings if section == "task" else getattr(found, "Config", None) or self.module(section).Config
 
     def change(self, changes: Iterable[str]) -> Recipe:
         """The recipe with ``key=value`` or ``section.key=value`` changed."""

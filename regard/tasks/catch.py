@@ -54,7 +54,7 @@ class Catch(GeneratedTask):
         """Of the screen and the paddle."""
         return {"height": self.config.size, "width": self.config.size, "paddle": self.config.paddle}
 
-    def batches(self, split: str) -> int:
+    def length(self, split: str) -> int:
         return {"train": self.config.batches, "valid": self.config.measured, "test": 5 * self.config.measured}[split]
 
     def make(self, split: str, random: np.random.Generator, epoch: int, number: int) -> Batch:

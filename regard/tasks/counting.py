@@ -91,7 +91,7 @@ class Counting(GeneratedTask):
         """The number of symbols."""
         return {"symbols": len(LANGUAGES[self.config.language])}
 
-    def batches(self, split: str) -> int:
+    def length(self, split: str) -> int:
         """One batch for each n where it is measured."""
         last = {"train": 0, "valid": self.config.longest, "test": self.config.longest_test}[split]
         return last - self.config.fewest + 1 if last else self.config.batches

@@ -97,7 +97,7 @@ class Tapes(GeneratedTask):
         inputs, outputs = more[self.config.what]
         return {"inputs": bits + inputs, "outputs": bits + outputs}
 
-    def batches(self, split: str) -> int:
+    def length(self, split: str) -> int:
         return {"train": self.config.batches, "valid": self.config.measured, "test": 5 * self.config.measured}[split]
 
     def make(self, split: str, random: np.random.Generator, epoch: int, number: int) -> Batch:

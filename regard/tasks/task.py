@@ -339,7 +339,7 @@ class Rows:
 
 
 class GeneratedTask(Task):
-    """A task without data. A subclass makes a batch, :meth:`make`, and says how many there are, :meth:`batches`."""
+    """A task without data. A subclass makes a batch, :meth:`make`, and says how many there are, :meth:`length`."""
 
     reads_data = False
 
@@ -347,7 +347,7 @@ class GeneratedTask(Task):
         """Batch ``number`` of an epoch of a split."""
         raise NotImplementedError
 
-    def batches(self, split: str) -> int:
+    def length(self, split: str) -> int:
         """The number of batches of an epoch of a split."""
         raise NotImplementedError
 
@@ -359,4 +359,4 @@ class GeneratedTask(Task):
 
         identity = {"split": split, "config": dataclasses.asdict(self.config)}
         key = (SPLITS.index(split), seed)
-        return generated(make, self.batches(split), seed=key, fresh=shuffle, identity=identity)
+        return generated(make, self.length(split), seed=key, fresh=shuffle, identity=identity)
