@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 GROWTH, ALWAYS = 50, 256 << 20
-"""A compressed file may hold so many times its own size (text holds 3 to 10 times its own, pictures of digits 20
-times), and always so many bytes."""
+"""Limits on decompression: a file may expand by the factor GROWTH (text expands 3 to 10 times, images of digits 20
+times), and always to ALWAYS bytes."""
 
 _KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 _NPY = re.compile(

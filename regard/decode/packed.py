@@ -33,9 +33,9 @@ def packed(model: _Model) -> _Model:
     for module in list(twin.modules()):
         for (name, child), (after, following) in pairwise([*module.named_children(), ("", None)]):
             if type(child) is nn.Linear:
-                bent = isinstance(module, nn.Sequential) and type(following) is nn.ReLU
-                setattr(module, name, _Packed(child, "relu" if bent else "none"))
-                if bent:
+                rectified = isinstance(module, nn.Sequential) and type(following) is nn.ReLU
+                setattr(module, name, _Packed(child, "relu" if rectified else "none"))
+                if rectified:
                     setattr(module, after, nn.Identity())
             elif type(child) in _CELLS and _CELLS[type(child)].fits(child):
                 setattr(module, name, _CELLS[type(child)](child))

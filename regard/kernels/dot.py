@@ -20,7 +20,7 @@ from regard.masks import may_look
 _FEW = 48
 """Keys up to which plain matrix products and their gradients are faster."""
 _BLOCK, _PARTS, _LONG = 32, 8, 2**14
-"""SDPA gives a thread to each so many queries. With fewer such blocks than parts, so many keys are cut into parts."""
+"""SDPA gives one thread to each block of queries. With fewer blocks than parts, long keys are cut into parts."""
 
 
 def fits(form: DotForm, value: Tensor, allowed: Tensor | None, forced: bool = False) -> bool:

@@ -371,7 +371,7 @@ def _empty_drawn(seed: Tensor, size: list[int], share: float) -> Tensor:
 
 
 def short(*counts: int) -> bool:
-    """Can so many be numbered in int32, which the kernels read?"""
+    """Do these numbers fit into int32, which the kernels read?"""
     return max(counts) < 2**31 - 1
 
 

@@ -64,7 +64,7 @@ class Config:
     batch_graphs: int = 1
     """Graphs to a batch, where there are many."""
     neighbours: int = 0
-    """For graphs that do not fit: draw so many incoming edges of a node; 0 takes all nodes and edges at once."""
+    """Neighbour sampling for large graphs: incoming edges sampled per node; 0 takes all nodes and edges at once."""
     hops: int = 2
     """How often neighbours of neighbours are drawn; as many as the system has layers."""
     batch_nodes: int = 1024
@@ -237,7 +237,7 @@ def _one(graphs: Sequence[Graph]) -> Graph:
 class Adapted:
     """A loader of PyG (``NeighborLoader``, ``DataLoader`` …) as one of ours: its mini-batches become our batches.
 
-    Of a mini-batch with ``batch_size`` the first so many nodes are asked, of another those with a known label. Where
+    Of a mini-batch with ``batch_size`` that many first nodes are predicted, of another those with a known label. Where
     such a loader was stopped in the middle of an epoch, it goes on after as many batches as there were, but their
     order is its own.
     """

@@ -2,7 +2,7 @@
 
 ============  ======================================================================================================
 copy          random vectors, then a delimiter; the same vectors again
-repeat_copy   random vectors, then a number; the vectors so many times, then an end marker
+repeat_copy   random vectors, then a number N; the vectors N times, then an end marker
 recall        items of three vectors between delimiters, then one of them as a query; the item that came after it
 ngrams        bits of a random 6-gram; at each bit the next one
 sort          random vectors with priorities; those of the highest priority, in descending order
@@ -43,10 +43,10 @@ class Config:
         what: copy, repeat_copy, recall, ngrams or sort.
         bits: the width of the vectors.
         shortest, longest: how many vectors (copy, repeat_copy, sort), items (recall) or bits (ngrams) a sequence has.
-        repeats: repeat_copy asks for 1 to so many copies.
-        item: recall's items have so many vectors.
+        repeats: the most copies that repeat_copy asks for.
+        item: vectors of an item of recall.
         order: ngrams' next bit depends on ``order`` − 1 bits before it.
-        top: sort asks for so many vectors.
+        top: vectors that sort asks for.
         batch: sequences to a batch.
         batches: batches to an epoch of training.
         measured: batches of a validation; a test has five times as many.

@@ -36,7 +36,7 @@ class TrainConfig:
         decay: what the rate is multiplied by at each decay of step and plateau.
         decay_after, decay_every, decay_in: step decays first after ``decay_after`` epochs (or steps) and then every
             ``decay_every``.
-        decay_patience: plateau decays when so many validations in a row brought nothing better.
+        decay_patience: plateau: decay after this many validations in a row without improvement.
         min_lr: no schedule but the warm-up goes below it.
         clip: largest norm of the gradient.
         accumulate: batches to a step.
@@ -47,7 +47,7 @@ class TrainConfig:
         seed: of everything random.
         validate_every: steps between validations; 0 is at the end of every epoch.
         metric, mode: which of the model's outputs says what is best, and whether less (min) or more (max) of it.
-        patience: end when so many validations in a row brought nothing better; 0 is never.
+        patience: end after this many validations in a row without improvement; 0 is never.
         keep: how many of the models at the last validations stay on disk.
         average: how many of those are averaged at the end.
         checkpoint_minutes: the longest time between two checkpoints.

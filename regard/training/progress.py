@@ -24,7 +24,7 @@ def duration(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """The time of day in so many seconds, with the date if it is another day."""
+    """The time of day ``seconds`` from now, with the date if it is another day."""
     now = datetime.now().astimezone()
     then = now + timedelta(seconds=seconds)
     return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%H:%M on %d %B}"
