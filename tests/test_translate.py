@@ -1,18 +1,17 @@
 """From data to a translator through the real command line."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-REGARD = [sys.executable, "-m", "regard.cli"]
+import forked
+
 SMALL = ["embedding=16", "system.hidden=24", "attention=16", "maxout=12", "threads=1", "tensorboard=false"]
 
 
 def regard(*arguments, stdin="", cwd=None, code=0):
-    done = subprocess.run([*REGARD, *map(str, arguments)], input=stdin, capture_output=True, text=True, cwd=cwd)
+    done = forked.run(*arguments, stdin=stdin, cwd=cwd)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout if code == 0 else done.stderr

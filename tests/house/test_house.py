@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -41,9 +40,7 @@ def test_its_options_and_its_form_follow_from_its_question(stub, tmp_path, monke
     assert "nbest" in schema["properties"]
 
     def typed(*words, stdin=""):
-        made = {"PYTHONPATH": f"{HERE}:{HERE.parents[1]}", "REGARD_IMPORT": stub, "PATH": "/usr/bin:/bin"}
-        command = [sys.executable, "-m", "regard.cli", *map(str, words)]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=made, cwd=tmp_path)
+        done = forked.run(*words, stdin=stdin, cwd=tmp_path, REGARD_IMPORT=stub)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
