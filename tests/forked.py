@@ -65,7 +65,7 @@ def _become(call, main) -> None:
     os.dup2(os.open(reading, os.O_RDONLY), 0)
     for number, name in enumerate(writing, 1):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), number)
-    sys.stdin, sys.stdout, sys.stderr = (open(number, mode, closefd=False) for number, mode in enumerate("rww"))
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww"))
     os.chdir(call["cwd"])
     os.environ.update(call["environment"])
     sys.path[:0] = [str(Path(__file__).parent / "house")]  # where systems outside the package are found

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 import regard
 from contracts.test_every_recipe import check_answers, train_kill_and_resume
 from regard import registry
