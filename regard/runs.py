@@ -90,18 +90,37 @@ def train(
         chosen = (recipe if isinstance(recipe, Recipe) else registry.recipe(str(recipe))).change(changes)
         made = assemble(chosen, data, seed=chosen.build("train").seed)
     config = made.recipe.build("train")
+    started = take_over(made.model, config.init) if config.init and not resume else ""
     loaders = made.task.loader("train", seed=config.seed), made.task.loader("valid")
     if not resume:
         run = Run.create(folder, made.recipe.toml(), made.task.save)
     if training.is_main() and say:
         size = sum(parameter.numel() for parameter in made.model.parameters())
         say(f"{made.recipe.name}: {type(made.model).__name__} with {size:,} parameters, in {folder}")
-        if report := loaders[0].report():
-            say(report)
+        for line in filter(None, (started, loaders[0].report())):
+            say(line)
     run.summary = training.fit(
         made.model, *loaders, run, config, resume=resume, command=command, unit=made.task.unit, console=console
     )
     return run
+
+
+def take_over(model: nn.Module, where: str | Path) -> str:
+    """Start a model from the weights of a run or of a shipped model, where name and shape fit; says what did not."""
+    weights, _ = training.read_weights(Run.open(folder_of(where)).weights())
+    own = model.state_dict()
+    fit = {name: tensor for name, tensor in weights.items() if name in own and tensor.shape == own[name].shape}
+    if not fit:
+        raise ValueError(f"init = {where}: none of its {len(weights)} tensors fits this {type(model).__name__}")
+    model.load_state_dict(fit, strict=False)
+    new, unused = [name for name in own if name not in fit], [name for name in weights if name not in fit]
+    parts = [f"starts from {where}: {len(fit)} of {len(own)} tensors"]
+    parts += [f"{what}: {_few(names)}" for what, names in (("new", new), ("unused", unused)) if names]
+    return "; ".join(parts)
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _taken_up(run: Run, name: str, changes: Sequence[str], data: Any, force: bool) -> Assembled:

@@ -45,6 +45,8 @@ class TrainConfig:
         device: auto, or cpu where a GPU must not be used.
         threads: of PyTorch, on the CPU, at most ``OMP_NUM_THREADS`` if that is set; None leaves them alone.
         seed: of everything random.
+        init: the folder of a run, or a shipped model, whose weights are taken over where name and shape fit, as for
+            fine-tuning; what did not fit is said.
         validate_every: steps between validations; 0 is at the end of every epoch.
         metric, mode: which of the model's outputs says what is best, and whether less (min) or more (max) of it.
         patience: end after this many validations in a row without improvement; 0 is never.
@@ -83,6 +85,7 @@ class TrainConfig:
     device: str = "auto"
     threads: int | None = None
     seed: int = 0
+    init: str = ""
 
     validate_every: int = 0
     metric: str = "loss"
