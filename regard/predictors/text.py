@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from regard.decode.written import Written
 from regard.predictors._heads import Heads, head_name
 from regard.predictors._processes import spread
 from regard.predictors.predictor import Answer, lines, track
-from regard.questions import Input
 from regard.views import heads
 from regard.views.picture import Picture
 
@@ -259,12 +258,6 @@ class Text(Heads):
         return f"{sentence}\n{told}", heads.picture(weights, words, word=word, layer=layer, title=sentence)
 
     # Questions
-
-    @classmethod
-    def inputs(cls, task: Any) -> Mapping[str, Input]:
-        """What the task asks for, and how to search; here in the open."""
-        found = super().inputs(task)
-        return {name: replace(each, option=False) for name, each in found.items()}
 
     @property
     def title(self) -> str:

@@ -42,6 +42,7 @@ from regard.serve.card import About, Card, Problem
 from regard.serve.gate import Gate
 from regard.serve.limits import Limits
 from regard.serve.problems import ProblemDetails, documented, invalid, problem, refused
+from regard.tasks.task import FAMILIES
 from regard.views.page import VIEWER
 
 ANSWERING = (
@@ -143,7 +144,7 @@ def create(
 
     @app.get("/api/models", summary="All models", operation_id="models")
     async def models_() -> list[About]:
-        return list(abouts.values())
+        return sorted(abouts.values(), key=lambda about: (*FAMILIES, about.family).index(about.family))
 
     @app.get(
         "/api/models/{name}",

@@ -18,7 +18,7 @@ from regard.metrics import text
 from regard.questions import Input
 from regard.questions import Text as Line
 from regard.tasks._batches import Batch, Encoded, PairLoader, bucket, pad
-from regard.tasks.task import AskedTask, check_split
+from regard.tasks.task import LANGUAGE, AskedTask, check_split
 
 END = "</s>"
 """The label of the source's end, where weights lie that belong to no word."""
@@ -33,10 +33,11 @@ class PairTask(AskedTask):
     """
 
     kind: ClassVar[str] = "text"
+    family: ClassVar[str] = LANGUAGE
     unit: ClassVar[str] = "tokens"
     title = "Sentences to sentences"
     verb = "Translate"
-    asks: Mapping[str, Input] = {"text": Line(2000, title="Sentence")}
+    asks: Mapping[str, Input] = {"text": Line(2000, title="A sentence")}
     source: Tokenizer
     target: Tokenizer
 

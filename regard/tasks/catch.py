@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from regard.tasks.task import Batch, GeneratedTask
+from regard.tasks.task import VISION, Batch, GeneratedTask
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Catch(GeneratedTask):
     """The beginnings of games; see the module's docstring."""
 
     kind: ClassVar[str] = "games"
+    family: ClassVar[str] = VISION
     unit: ClassVar[str] = "games"
     settings = Config
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
-from regard.tasks.task import Batch, GeneratedTask
+from regard.tasks.task import MEMORY, Batch, GeneratedTask
 
 
 class Group(NamedTuple):
@@ -83,6 +83,7 @@ class Counting(GeneratedTask):
     """Strings of a counting language; see the module's docstring."""
 
     kind: ClassVar[str] = "counting"
+    family: ClassVar[str] = MEMORY
     unit: ClassVar[str] = "symbols"
     settings = Config
 

@@ -42,7 +42,7 @@ from regard.data.graph_sets import GENERATED
 from regard.data.graphs import Graph
 from regard.data.sparse import compact, csr, is_sparse, rows_to_one
 from regard.edges import Edges
-from regard.tasks.task import Batch, Loader, Rows, Task, check_split, generated
+from regard.tasks.task import GRAPHS, Batch, Loader, Rows, Task, check_split, generated
 
 NORMALIZE = ("none", "rows", "columns")
 
@@ -97,6 +97,7 @@ class Graphs(Task):
     """
 
     kind: ClassVar[str] = "graph"
+    family: ClassVar[str] = GRAPHS
     unit: ClassVar[str] = "nodes"
     settings: ClassVar[type] = Config
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
-from regard.tasks.task import Batch, GeneratedTask
+from regard.tasks.task import MEMORY, Batch, GeneratedTask
 
 PAPER: dict[str, dict[str, Any]] = {
     "copy": {"bits": 8, "shortest": 1, "longest": 20},
@@ -86,6 +86,7 @@ class Tapes(GeneratedTask):
     """Tapes in, tapes out; see the module's docstring."""
 
     kind: ClassVar[str] = "tapes"
+    family: ClassVar[str] = MEMORY
     unit: ClassVar[str] = "sequences"
     settings = Config
 

@@ -23,6 +23,10 @@ from regard.data import SPLITS
 from regard.questions import Input
 
 FORMAT = 1
+LANGUAGE, VISION, SPEECH, MEMORY, GRAPHS, MORE = FAMILIES = (
+    *("Translation and language", "Vision", "Speech and strokes", "Memory and questions", "Graphs", "More"),
+)
+"""The families of the lectures, in their order."""
 Batch = dict[str, Any]
 
 
@@ -37,6 +41,8 @@ class Task:
 
     kind: ClassVar[str]
     """What its answers are: the file of ``predictors/`` that gives them, such as ``writer`` or ``classifier``."""
+    family: ClassVar[str] = MORE
+    """Where the explorer lists its systems: one of :data:`FAMILIES`, or a name of its own."""
     unit: ClassVar[str]
     """What a system's ``count`` counts."""
     settings: ClassVar[type]
