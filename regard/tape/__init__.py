@@ -27,7 +27,8 @@ stays behind.
 ======================  ==============================================================
 """
 
+from regard.tape.changing import change
 from regard.tape.entries import VERSION, Entry, Look, Tape
 from regard.tape.recording import record
 
-__all__ = ["VERSION", "Entry", "Look", "Tape", "record"]
+__all__ = ["VERSION", "Entry", "Look", "Tape", "change", "record"]

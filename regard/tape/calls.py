@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.tape.later import Later, spread
+from regard.tape.later import Later, spread, unmasked
 
 
 class Sdpa:
@@ -20,6 +20,8 @@ class Sdpa:
     """
 
     kind = "scaled_dot, softmax"
+    single = False
+    """Are the weights (H, T, S), without a batch?"""
 
     def __init__(
         self,
@@ -50,11 +52,11 @@ class Sdpa:
 
     @property
     def allowed(self) -> Tensor | None:
-        """Which keys may be attended, boolean and broadcastable to the weights. Biases of −10³⁸ forbid as well."""
+        """Which keys may be attended, boolean and broadcastable to the weights. A bias may forbid as well."""
         bias, allowed = self.later.bias, self.later.permitted()
         if bias is None or allowed is None:
             return allowed
-        return (bias > torch.finfo(bias.dtype).min / 2) & allowed
+        return unmasked(bias) & allowed
 
     def weights(self) -> Tensor:
         """(…, T, S), before dropout. A row without a key is 0."""
@@ -84,14 +86,14 @@ class MultiHeadForward:
     def __init__(self, module: nn.Module, *args: Any, **kwargs: Any):
         call = _HEADS.bind(*args, **kwargs)
         call.apply_defaults()
-        self.call = call
+        self.call, self.single = call, call.arguments["query"].ndim == 2
 
     @property
     def allowed(self) -> Tensor | None:
         """Boolean, broadcastable to (B, H, T, S) or, without a batch, to (H, T, S). Of extra keys (a bias, zeros) only
         those that everyone may attend are known."""
         given = self.call.arguments
-        heads, single = given["num_heads"], given["query"].ndim == 2
+        heads, single = given["num_heads"], self.single
         padding, mask = given["key_padding_mask"], given["attn_mask"]
         allowed = None
         if padding is not None:
@@ -117,7 +119,7 @@ class MultiHeadForward:
         given = self.call.arguments
         if given["static_v"] is not None:
             raise ValueError("its values are given as static_v=")
-        width, heads, single = given["embed_dim_to_check"], given["num_heads"], given["query"].ndim == 2
+        width, heads, single = given["embed_dim_to_check"], given["num_heads"], self.single
         separate, bias = given["use_separate_proj_weight"], given["in_proj_bias"]
         weight = given["v_proj_weight"] if separate else given["in_proj_weight"].chunk(3)[2]
         value = functional.linear(given["value"], weight, None if bias is None else bias.chunk(3)[2])

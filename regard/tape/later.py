@@ -98,6 +98,13 @@ def spread(key: Tensor, query: Tensor) -> Tensor:
     return key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
 
 
+def unmasked(scores: Tensor) -> Tensor:
+    """Which keys may be attended if masks were added to scores, as −∞, −10⁹ or −10⁴: no score is so far below the best
+    of its row by itself."""
+    best = scores.amax(dim=-1, keepdim=True) if scores.shape[-1] else 0
+    return scores >= best - 5000
+
+
 def copied(tensor: Tensor) -> Tensor:
     """A tensor of its own: without a graph, not changed by what the model does next, not bound to inference mode."""
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):

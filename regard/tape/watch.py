@@ -176,7 +176,8 @@ class Watcher:
         for module in self.names:
             if not isinstance(module, torch.jit.ScriptModule):
                 self.handles.append(module.register_forward_pre_hook(before))
-                self.handles.append(module.register_forward_hook(after, always_call=True))
+                first = self.changes  # what it returns is what those who only look shall see
+                self.handles.append(module.register_forward_hook(after, prepend=first, always_call=True))
             if _of_pyg(module):
                 hooks: Any = module
                 self.handles.append(hooks.register_edge_update_forward_pre_hook(weighing))
@@ -334,7 +335,7 @@ def _see(recipe: Recipe, want: Want, ask: Callable[[Want, Recipe], Attended]) ->
     sites = here.sites()
     asked = "lazy" if sites and want is False else want
     change = _changes(sites)
-    used = recipe if change is None else recipe._replace(refiner=_Changed(recipe.refiner, change))
+    used = recipe if change is None else recipe._replace(refiner=_Changed(recipe, change))
     witness.see, here.within = None, here.within + 1
     try:
         out = ask(asked, used)
@@ -349,17 +350,19 @@ def _see(recipe: Recipe, want: Want, ask: Callable[[Want, Recipe], Attended]) ->
 
 
 class _Changed(Refiner):
-    """A refiner, or none, and then a change."""
+    """The refiner of a recipe, if it has one, and then a change."""
 
-    def __init__(self, refiner: Refiner | None, change: Change):
+    def __init__(self, recipe: Recipe, change: Change):
         super().__init__()
-        self.refiner, self.change = refiner, change
+        refiner = recipe.refiner
+        self.refiner, self.change, self.windowed = refiner, change, recipe.window is not None
         for name in ("needs", "required", "parallel", "positional", "start", "advance"):
             setattr(self, name, getattr(Refiner if refiner is None else refiner, name))
 
     def forward(self, weights: Tensor, mask: Any, **given: Any) -> Tensor:
+        inside = weights != 0 if self.windowed else mask  # of a window, only those keys that it left any weight
         refined = weights if self.refiner is None else self.refiner(weights, mask, **given)
-        return self.change(refined, mask)
+        return self.change(refined, inside)
 
 
 class _Mode(TorchFunctionMode):
@@ -385,7 +388,8 @@ def _call(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
         if change is None:
             weights: Callable[[], Tensor | Later] = lambda: getattr(call, "later", None) or call.weights()  # noqa: E731
         else:
-            changed = change(call.weights(), call.allowed)
+            computed = call.weights()
+            changed = change(computed[None], call.allowed)[0] if call.single else change(computed, call.allowed)
             weights, out = (lambda: changed), call.output(changed)
     if change is None:
         out = func(*args, **kwargs)

@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from regard.tape.later import unmasked
+
 
 @dataclass(eq=False)
 class Origin:
@@ -61,7 +63,7 @@ class Traces:
         """``changing``: somebody will ask which keys were allowed, and which weights were dropped."""
         if scores.ndim < 2 or dim not in (-1, scores.ndim - 1):
             return
-        allowed = scores.detach() > torch.finfo(scores.dtype).min / 2 if changing else None
+        allowed = unmasked(scores.detach()) if changing else None
         self.known[out] = Trace(Origin(), allowed=allowed)
 
     def follow(self, func: Callable, out: Any, args: tuple, kwargs: dict[str, Any], changing: bool) -> None:
