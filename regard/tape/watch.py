@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, ClassVar
 
 import torch
@@ -471,6 +471,7 @@ def name_of(path: str, model: nn.Module) -> str:
 
 
 _HERE = str(Path(__file__).parent)
+_INTEGRATIONS = str(Path(__file__).parents[1] / "integrations")
 _ASKING = (attention.__file__, edges.__file__)
 """The files through which a call of ours comes here, besides those of this folder."""
 
@@ -478,12 +479,15 @@ _ASKING = (attention.__file__, edges.__file__)
 def _place() -> frozenset[tuple[CodeType, int]]:
     """Where in the running module's forward an attention is called: equal for each turn of a loop, and different for
     two calls of one helper."""
-    frame, place = sys._getframe(1), set()
+    frame: FrameType | None = sys._getframe(1)
+    place: set[tuple[CodeType, int]] = set()
     while frame is not None and frame.f_code is not nn.Module._call_impl.__code__:
         file = frame.f_code.co_filename
-        if file not in _ASKING and not file.startswith(_HERE):
+        if file.startswith(_INTEGRATIONS):  # by whichever way it answers, the model asks once
+            place.clear()
+        elif file not in _ASKING and not file.startswith(_HERE):
             place.add((frame.f_code, frame.f_lasti))
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return frozenset(place)
 
 
