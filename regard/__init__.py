@@ -23,7 +23,7 @@ _HOMES = {
     "heads": ("MultiHead",),
     "memory": ("Memory",),
     "runs": ("load", "train"),
-    "tape": ("Tape", "record"),
+    "tape": ("Tape", "change", "record"),
 }
 _ROOMS = ("glimpses", "kernels", "masks", "normalizers", "parts", "refiners", "scores", "windows")
 

@@ -19,6 +19,7 @@ from regard.memory import Memory as Memory
 from regard.runs import load as load
 from regard.runs import train as train
 from regard.tape import Tape as Tape
+from regard.tape import change as change
 from regard.tape import record as record
 
 __version__: str

@@ -108,8 +108,8 @@ torch.utils._pytree.register_pytree_node(Attended, _flatten, _unflatten, seriali
 class _Witness(threading.local):
     """Who in this thread sees every answer, and gives it in our place: a tape (:mod:`regard.tape`), or nobody."""
 
-    see: Callable[[Recipe, Want, Callable[[Want], Attended]], Attended] | None = None
-    """Given the parts, whether the caller wants weights, and how to answer when asked for them or not."""
+    see: Callable[[Recipe, Want, Callable[[Want, Recipe], Attended]], Attended] | None = None
+    """Given the parts, whether the caller wants weights, and how to answer: asked for them or not, with which parts."""
 
 
 witness = _Witness()
@@ -344,7 +344,7 @@ def answer(
     """Check the call, look once or query by query, and move the state on."""
     if not torch.compiler.is_compiling() and witness.see is not None:
         return witness.see(
-            recipe, want, lambda asked: answer(recipe, query, memory, state, dropout, asked, generator, extras)
+            recipe, want, lambda asked, parts: answer(parts, query, memory, state, dropout, asked, generator, extras)
         )
     extras = extras or NOTHING
     if want not in ("lazy", True, False):

@@ -225,7 +225,7 @@ def _answer(
     """Check the call, give tensors without heads one, and look."""
     if not torch.compiler.is_compiling() and witness.see is not None:
         return witness.see(
-            recipe, want, lambda asked: _answer(recipe, query, key, value, edges, dropout, asked, generator)
+            recipe, want, lambda asked, parts: _answer(parts, query, key, value, edges, dropout, asked, generator)
         )
     value = key if value is None else value
     if want not in ("lazy", True, False):
@@ -256,7 +256,7 @@ def _look(
 ) -> Attended:
     """score → normalize → sum, over the edges of each target."""
     score, normalizer = recipe.score, recipe.normalizer
-    countable = fused.short(len(edges), *edges.nodes)
+    countable = fused.short(len(edges), *edges.nodes) and recipe.refiner is None
     form: Any = kernels.lower_tied(score, value) if countable and query is key is value else None
     if form is None:
         queries = query.transpose(0, 1)  # (H, N_t, D): what scores take for queries and keys of H heads
@@ -274,6 +274,8 @@ def _look(
     source, target = edges.index
     scores = score.pairs(query[target], keys.transpose(0, 1)[source])  # (E, H)
     weights = kernels.narrowed(normalize(normalizer, scores, edges), value.dtype)
+    if recipe.refiner is not None:  # a change by regard.change, which must know which edges go to one target
+        weights = recipe.refiner(weights, edges)
     kept = _drop(weights, dropout, generator)
     context = sum_edges(kept.unsqueeze(-1) * value[source], edges)
     return Attended(context, weights, scores, edges=edges) if want else Attended(context, edges=edges)

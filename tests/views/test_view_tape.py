@@ -82,7 +82,7 @@ def test_pyg(name, training):
 def test_pyg_inside_a_model():
     layers = pytest.importorskip("torch_geometric.nn", reason="torch-geometric is not installed")
     model = layers.GAT(5, 4, 2, 3, heads=2)
-    with regard.record(model, names="convs.1") as tape:
+    with regard.record(model, only="convs.1") as tape:
         model(torch.randn(4, 5), torch.tensor([[0, 1, 2], [1, 2, 3]]))
     assert tape.names() == ["convs.1"]
 
