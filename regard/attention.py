@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard import _lazy, kernels, masks, spoiled
 from regard.candidates import Everywhere, Nearby
+from regard.kernels import groups
 from regard.masks import Mask
 from regard.memory import Memory, pair
 from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, build
@@ -125,12 +126,14 @@ class Pending:
     allowed: Tensor | None
     dtype: torch.dtype
     """That of the values."""
+    group: int = 1
+    """How many heads of queries share a head of keys, as in :class:`~regard.memory.Memory`."""
 
     def scores(self) -> Tensor:
-        return self.form.scores()
+        return groups.unfold(self.form.scores(), self.group)
 
     def weights(self) -> Tensor:
-        return kernels.narrowed(self.normalizer(self.form.scores(), self.allowed), self.dtype)
+        return kernels.narrowed(self.normalizer(self.scores(), self.allowed), self.dtype)
 
 
 NOTHING: Mapping[str, Tensor] = MappingProxyType({})
@@ -166,19 +169,20 @@ class Call(NamedTuple):
 def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     """The whole of attention: window → score → mask → normalize → refine → sum."""
     score, normalizer, window, refiner = recipe
-    given, key, value = _distribute(recipe, call), memory.key, memory.value
+    given, key, value, group = _distribute(recipe, call), memory.key, memory.value, memory.group
 
     # A score of places must know which keys a window took, and no kernel does.
-    form = kernels.lower(score, query, key, given[score]) if window is None or not score.positional else None
+    known = window is None or not score.positional
+    form = kernels.lower(score, groups.fold(query, group), key, given[score]) if known else None
     if form is not None and _straight(recipe, call) and call.want is not True:
-        context = kernels.softmax_sum(form, normalizer, value, call.allowed, call.causal)
+        context = kernels.softmax_sum(form, normalizer, value, call.allowed, call.causal, group)
         if context is not None:
             if not call.want:
                 return Attended(context)
-            pending = Pending(kernels.keep(form), normalizer, call.allowed, value.dtype)
+            pending = Pending(kernels.keep(form), normalizer, call.allowed, value.dtype, group)
             return Attended(context, pending.weights, pending.scores)
 
-    keys: Everywhere | Nearby = Everywhere(key, value, call.allowed)
+    keys: Everywhere | Nearby = Everywhere(key, value, call.allowed, group)
     if window is not None and memory.length:
         keys = Nearby.within(window, query, key, value, call.allowed, **given[window])
     scores = keys.score(score, form, query, given[score])
@@ -187,7 +191,8 @@ def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     weights = keys.fade(kernels.narrowed(weights, value.dtype))
     if refiner is not None:
         scores, weights = keys.spread(scores, fill=float("-inf")), keys.spread(weights)
-        keys, weights = Everywhere(key, value, call.allowed), refiner(weights, call.allowed, **given[refiner])
+        keys = Everywhere(key, value, call.allowed, group)
+        weights = refiner(weights, call.allowed, **given[refiner])
     context = keys.sum(_drop(weights, call.dropout, call.generator))
 
     if call.want == "lazy":
@@ -208,10 +213,12 @@ def _single(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attend
     if query.shape[-2] != 1 or not _straight(recipe, call) or not kernels.bare(query):
         return None
     given = _distribute(recipe, call)[score]
-    found = None if memory.pages is None else memory.pages.look(score, given, normalizer, query, call.allowed)
+    group, found = memory.group, None
+    if memory.pages is not None:
+        found = memory.pages.look(score, given, normalizer, query, call.allowed, group)
     if found is None:
-        form = kernels.lower(score, query, memory.key, given)
-        found = kernels.single_query(form, normalizer, memory.value, call.allowed)
+        form = kernels.lower(score, groups.fold(query, group), memory.key, given)
+        found = kernels.single_query(form, normalizer, memory.value, call.allowed, group=group)
     if found is None:
         return None
     context, scores = found
@@ -232,6 +239,7 @@ def attend(
     dropout: float = 0.0,
     weights: Want = "lazy",
     generator: torch.Generator | None = None,
+    grouped: bool = False,
 ) -> Attended:
     """Score, normalize, sum: the recipe as a function, for scores without parameters.
 
@@ -245,6 +253,8 @@ def attend(
         dropout: the share of weights dropped; always, there is no training mode here.
         weights: ``"lazy"`` computes them when they are read, True now, False never.
         generator: drives dropout and sampling normalizers.
+        grouped: queries (B, H, T, D) may have more heads than keys (B, G, S, D), a multiple: heads 0 … H/G − 1 look at
+            the first head of keys, and so on. Keys are not repeated for it.
     """
     recipe = Recipe(_part("scores", score), _part("normalizers", normalizer))
     if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
@@ -252,6 +262,8 @@ def attend(
     if recipe.stateful():
         raise ValueError(f"{type(recipe.score).__name__} carries a state from query to query: use regard.Attention")
     memory = _remember(recipe.score, key, value, mask, mask is not None)
+    if grouped:
+        memory.group = _group(query, key)
     return answer(recipe, query, memory, None, dropout=dropout, want=weights, generator=generator)
 
 
@@ -351,6 +363,8 @@ def answer(
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
     _check_query(recipe.score, query, memory)
     _check_extras(recipe, query, extras)
+    if memory.group > 1 and (recipe.window is not None or recipe.stateful()):
+        memory = memory.repeated()  # each head of queries has candidates, or a past, of its own
     allowed, causal = None, False
     if memory.mask is not None:
         allowed, causal = memory.permits(query), isinstance(memory.mask, masks.Causal)
@@ -460,10 +474,22 @@ def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tens
     return Memory(*project(key, value), masks.as_mask(mask), project)
 
 
+def _group(query: Tensor, key: Tensor) -> int:
+    """How many heads of queries share each head of keys."""
+    fits = query.ndim == key.ndim >= 3 and key.shape[-3] > 0 and query.shape[-3] % key.shape[-3] == 0
+    if not fits or query.shape[:-3] != key.shape[:-3]:
+        raise ValueError(
+            f"grouped queries (…, H, T, D) have a multiple of the heads of keys (…, G, S, D): query is {_shape(query)} "
+            f"and key {_shape(key)}"
+        )
+    return max(query.shape[-3] // key.shape[-3], 1)
+
+
 def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
     key, value = (memory.key, memory.value) if memory.pages is None else memory.pages[:2]
     asked, known = query.shape, key.shape if memory.pages is None else memory.shape
-    fits = len(asked) == len(known) >= 2 and asked[:-2] == known[:-2] and query.device == key.device
+    heads = (*known[:-3], known[-3] * memory.group) if memory.group > 1 else known[:-2]
+    fits = len(asked) == len(known) >= 2 and asked[:-2] == heads and query.device == key.device
     width = score.query_dim if score.query_dim is not None else known[-1] if score.same_width else asked[-1]
     if fits and asked[-1] == width and query.dtype == key.dtype == value.dtype:
         return
@@ -474,7 +500,12 @@ def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
         raise ValueError(
             f"query {_shape(query)} and key {_shape(key)} differ in rank; one query for an item is T=1: query[:, None]"
         )
-    if asked[:-2] != known[:-2]:
+    if memory.group > 1 and asked[:-2] != heads:
+        raise ValueError(
+            f"{memory.group} heads of queries share each head of key {_shape(key)}, which is not so in query "
+            f"{_shape(query)}"
+        )
+    if asked[:-2] != heads:
         raise ValueError(f"query {_shape(query)} and key {_shape(key)} differ in their leading dimensions")
     if query.device != key.device:
         raise ValueError(f"query is on {query.device} but key on {key.device}")

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from regard.kernels import groups
 from regard.memory import Memory
 
 if TYPE_CHECKING:
@@ -41,17 +42,18 @@ def guarded(
     if _harmless(out, memory, telling):
         return out
     bad = _wild(memory.key) | _wild(memory.value)  # (…, S)
-    wanted = allowed.any(dim=-2).expand(bad.shape)
+    wanted = groups.some(allowed, memory.group).any(dim=-2).expand(bad.shape)
     if bool((bad & ~wanted).any()):
         memory = _cleared(memory, bad & ~wanted)
         out = look(memory, allowed)
         if _harmless(out, memory, telling):
             return out
-    bad = (bad & wanted).unsqueeze(-2)  # what some may attend and others not
-    sees = (allowed & bad).any(dim=-1, keepdim=True).expand(*out.context.shape[:-1], 1)
-    if not bool(bad.any()) or bool(bad.all()):
+    lost = bad & wanted  # what some may attend and others not
+    if not bool(lost.any()) or bool(lost.all()):
         return out
-    clean = look(_cleared(memory, bad.squeeze(-2)), allowed & ~bad)
+    bad = groups.repeat(lost.unsqueeze(-2), memory.group)
+    sees = (allowed & bad).any(dim=-1, keepdim=True).expand(*out.context.shape[:-1], 1)
+    clean = look(_cleared(memory, lost), allowed & ~bad)
     return _joined(sees, out, clean)
 
 
@@ -106,17 +108,18 @@ def _cleared(memory: Memory, rows: Tensor) -> Memory:
     """The memory with zeros in ``rows``, (…, S), which get no gradient."""
     key = torch.where(rows.unsqueeze(-1), 0.0, memory.key)
     shared = memory.value is memory.key
-    return Memory(key, key if shared else torch.where(rows.unsqueeze(-1), 0.0, memory.value))
+    value = key if shared else torch.where(rows.unsqueeze(-1), 0.0, memory.value)
+    return Memory(key, value, group=memory.group)
 
 
 def _cleared_first(look: Callable[[Memory, Tensor], Attended], memory: Memory, allowed: Tensor) -> Attended:
     """:func:`guarded` where nothing may depend on a value."""
-    unwanted = ~allowed.any(dim=-2)
+    unwanted = ~groups.some(allowed, memory.group).any(dim=-2)
     if allowed.shape[-2] == 1:
         return look(_cleared(memory, unwanted), allowed)
     lost = memory.key.isnan().any(dim=-1) | ~memory.value.isfinite().all(dim=-1)
     out = look(_cleared(memory, unwanted | lost), allowed)
-    sees = (allowed & lost.unsqueeze(-2)).any(dim=-1, keepdim=True)
+    sees = (allowed & groups.repeat(lost.unsqueeze(-2), memory.group)).any(dim=-1, keepdim=True)
 
     def marked(tensor: Tensor) -> Tensor:  # by a sum, so that the gradient of a loss that is NaN goes on
         return tensor + torch.where(sees, math.nan, 0.0).to(tensor.dtype)

@@ -447,8 +447,12 @@ def multi_head(
     scores: Sequence[Callable[..., list[float]]],
     normalizer: Callable[..., list[float]],
     project: dict[str, tuple[Array, Row | None]],
+    key_heads: int | None = None,
 ) -> tuple[Array, Array]:
     """Vaswani et al. 2017, 3.2.2: heads attend in slices of the projected width, are joined and projected.
+
+    With ``key_heads`` below ``heads``, query head h looks at key head floor(h * key_heads / heads) (Ainslie et al.
+    2023, 2305.13245, section 2.2).
 
     ``project`` holds (weight, bias) for query, key, value, out; weights are (to, from). ``mask`` is (T, S) or
     (H, T, S). Returns context (T, dim) and weights (H, T, S).
@@ -457,10 +461,14 @@ def multi_head(
         name: np.array([matvec(project[name][0], row, project[name][1]) for row in array]).reshape(len(array), -1)
         for name, array in (("query", query), ("key", key), ("value", value))
     }
-    widths = {name: project[name][0].shape[0] // heads for name in rows}
+    count = {"query": heads, "key": key_heads or heads, "value": key_heads or heads}
+    widths = {name: project[name][0].shape[0] // count[name] for name in rows}
     contexts, weights = [], []
     for h in range(heads):
-        q, k, v = (rows[n].reshape(len(rows[n]), heads, widths[n])[:, h] for n in ("query", "key", "value"))
+        q, k, v = (
+            rows[n].reshape(len(rows[n]), count[n], widths[n])[:, h * count[n] // heads]
+            for n in ("query", "key", "value")
+        )
         seen = attend(
             q,
             k,

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from regard import _lazy
-from regard.kernels import additive, chunked, dot, edges, local, single
+from regard.kernels import additive, chunked, dot, edges, groups, local, single
 from regard.kernels._once import forward_mode, no_forward_mode
 from regard.kernels.forms import HALVES, AdditiveForm, DotForm, LeakyForm, SplitForm, SquareForm, TiedForm, lift
 from regard.normalizers.softmax import Softmax
@@ -129,36 +129,43 @@ def scores(form: Form) -> Tensor:
 
 
 def softmax_sum(
-    form: Form | None, normalizer: Normalizer, value: Tensor, allowed: Tensor | None, causal: bool
+    form: Form | None, normalizer: Normalizer, value: Tensor, allowed: Tensor | None, causal: bool, group: int = 1
 ) -> Tensor | None:
-    """softmax(scores) @ value without writing the weights down, (…, T, E); None where it cannot be or does not pay."""
+    """softmax(scores) @ value without writing the weights down, (…, T, E); None where it cannot be or does not pay.
+    ``group`` is as in :func:`dot.softmax_sum`."""
     if not isinstance(form, DotForm) or type(normalizer) is not Softmax or _choice.name == "chunked":
         return None
     fits = dot.fits(form, value, allowed, forced=_choice.name == "fused")
     fits = fits and (form.bias is None or (form.query.dtype == value.dtype and not form.cast))
     if form.bias is not None and (form.bias.requires_grad or not fits):  # SDPA has no gradient for a bias
-        return narrowed(normalizer(replace(form, norm=None).scores(), allowed), value.dtype) @ value
+        weights = normalizer(groups.unfold(replace(form, norm=None).scores(), group), allowed)
+        return groups.unfold(groups.fold(narrowed(weights, value.dtype), group) @ value, group)
     if not fits:
         return None
-    return dot.softmax_sum(form, value, allowed, causal, normalizer.temperature)
+    return dot.softmax_sum(form, value, allowed, causal, normalizer.temperature, group)
 
 
 def single_query(
-    form: Form | None, normalizer: Normalizer, value: Tensor, allowed: Tensor | None, place: Tensor | None = None
+    form: Form | None,
+    normalizer: Normalizer,
+    value: Tensor,
+    allowed: Tensor | None,
+    place: Tensor | None = None,
+    group: int = 1,
 ) -> tuple[Tensor, Tensor] | None:
-    """softmax(scores) @ value, (…, 1, E), and the scores, (…, 1, S), of T = 1; None where it cannot be. ``place`` is as
-    in :func:`single.look`."""
-    if form is None or type(normalizer) is not Softmax or not value.numel() or not _fits_single(form, value):
+    """softmax(scores) @ value, (…, 1, E), and the scores, (…, 1, S), of T = 1; None where it cannot be. ``place`` and
+    ``group`` are as in :func:`single.look`."""
+    if form is None or type(normalizer) is not Softmax or not value.numel() or not _fits_single(form, value, group):
         return None
     if place is not None and not place.numel():
         return None
-    return single.look(form, value, allowed, normalizer.temperature, place)
+    return single.look(form, value, allowed, normalizer.temperature, place, group)
 
 
-def _fits_single(form: Form, value: Tensor) -> bool:
+def _fits_single(form: Form, value: Tensor, group: int = 1) -> bool:
     """Is this a single query, in words and at a place that its kernel knows?"""
     query, key = form.query, form.key
-    if query.shape[-2] != 1 or query.ndim > 4 or not query.numel() or not key.numel():
+    if query.shape[-2] != group or query.ndim > 4 or not query.numel() or not key.numel():
         return False
     tensors = [query, key, value]
     if isinstance(form, DotForm):

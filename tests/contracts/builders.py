@@ -372,5 +372,6 @@ def deterministic() -> list[str]:
 def heads_of(module: Any, name: str) -> list[Callable[..., list[float]]]:
     """The oracle's score of each head of a MultiHead that was given the score's name."""
     score = module.attention.score
-    each = getattr(score, "scores", [score] * module.heads)
-    return [partial(getattr(oracle, name), **entry("scores", name).numbers(part)) for part in each]
+    each = getattr(score, "scores", [score] * module.key_heads)
+    rules = [partial(getattr(oracle, name), **entry("scores", name).numbers(part)) for part in each]
+    return [rules[h * module.key_heads // module.heads] for h in range(module.heads)]
