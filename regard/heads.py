@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from regard import masks
 from regard.attention import Attended, Attention, Want
 from regard.kernels.forms import AdditiveForm, DotForm
-from regard.masks import Mask, as_mask
+from regard.masks import Mask, Span
 from regard.memory import Memory
 from regard.parts import Normalizer, Score, arguments, find
 from regard.spoiled import shielded
@@ -28,6 +29,9 @@ class MultiHead(nn.Module):
         key_heads: number of heads that keys and values have, a divisor of ``heads``; by default as many. Consecutive
             heads of queries then share keys (grouped queries, Ainslie et al. 2023, arXiv:2305.13245; with 1, Shazeer's
             multi-query attention), and a :class:`~regard.memory.Memory` is smaller by as much.
+        window: a query sees only the keys at most so far from its own place, as with ``mask=masks.window(…)``, and with
+            a causal mask only those before it; time and memory are then O(T·window). Mistral's ``sliding_window=W`` is
+            ``window=W - 1`` with a causal mask.
         score: a name builds one score per head of keys, at head width and with parameters of its own; an instance is
             shared.
         key_dim: width of the keys, ``dim`` by default.
@@ -45,6 +49,7 @@ class MultiHead(nn.Module):
         heads: int,
         *,
         key_heads: int | None = None,
+        window: int | None = None,
         score: str | Score = "scaled_dot",
         key_dim: int | None = None,
         value_dim: int | None = None,
@@ -62,6 +67,7 @@ class MultiHead(nn.Module):
         self.group, shared_dim = heads // self.key_heads, self.key_heads * self.head_dim
         self.key_dim = dim if key_dim is None else key_dim
         self.value_dim = self.key_dim if value_dim is None else value_dim
+        self.window = None if window is None else masks.window(window)
         self.query = nn.Linear(dim, dim, bias=bias)
         self.key = nn.Linear(self.key_dim, shared_dim, bias=bias)
         self.value = nn.Linear(self.value_dim, shared_dim, bias=bias)
@@ -133,7 +139,7 @@ class MultiHead(nn.Module):
             raise ValueError(
                 f"this MultiHead takes query (B, T, {self.dim}) or (T, {self.dim}), not {tuple(query.shape)}"
             )
-        single, more = query.ndim == 2, None
+        single, more, mask = query.ndim == 2, None, masks.both(masks.as_mask(mask), self.window)
         rows = query[None] if single else query
         if key is None:
             if value is not None:
@@ -170,7 +176,7 @@ class MultiHead(nn.Module):
         return shielded(self.attention.score.project, self._split(key)), self._split(value)
 
     def _mask(self, mask: Mask | Tensor | None, single: bool) -> Mask | None:
-        mask = as_mask(mask)
+        mask = masks.as_mask(mask)
         return _Unbatched(mask) if single and mask is not None else mask
 
     def _split(self, x: Tensor) -> Tensor:
@@ -179,7 +185,8 @@ class MultiHead(nn.Module):
 
     def extra_repr(self) -> str:
         fewer = "" if self.group == 1 else f", key_heads={self.key_heads}"
-        return f"dim={self.dim}, heads={self.heads}{fewer}"
+        near = "" if self.window is None else f", window={self.window.radius}"
+        return f"dim={self.dim}, heads={self.heads}{fewer}{near}"
 
 
 class PerHead(Score):
@@ -246,6 +253,19 @@ class _Unbatched(Mask):
 
     def tensor(self, shape: tuple[int, ...], device: torch.device | str | None = None) -> Tensor:
         return self.mask.tensor(shape[-2:], device)[(None,) * (len(shape) - 2)]
+
+    def conjuncts(self) -> list[Mask]:
+        return [_Unbatched(mask) for mask in self.mask.conjuncts()]
+
+    def band(self) -> tuple[int | None, int | None] | None:
+        return self.mask.band()
+
+    def span(self, shape: tuple[int, ...], device: torch.device | str | None = None) -> Span | None:
+        found = self.mask.span(shape[-2:], device)
+        if found is None:
+            return None
+        first, stop = (end[(None,) * (len(shape) - 2)] for end in found)
+        return first, stop
 
     def queries(self, rank: int) -> int:
         return self.mask.queries(2)

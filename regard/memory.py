@@ -113,6 +113,20 @@ class Memory:
                 self._permits = known
         return known
 
+    def last(self, count: int) -> Memory:
+        """The last ``count`` keys, without their mask."""
+        new, cut = copy(self), self.length - count
+        new.mask, new._shelf, new._permits = None, None, None
+        if new.pages is not None:
+            new.pages = new.pages._replace(place=new.pages.place[:, cut:])
+        if new._key is not None:
+            shared = new._value is new._key
+            new._key = new._key[..., cut:, :]
+            new._value = new._key if shared else new._value
+        if new._value is not None and new._value is not new._key:
+            new._value = new._value[..., cut:, :]
+        return new
+
     def repeated(self) -> Memory:
         """The same memory with a copy of the keys for each head of queries."""
         if self.group == 1:

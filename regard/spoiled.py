@@ -39,14 +39,14 @@ def guarded(
     if not visible(allowed, *(memory.pages or (memory.key, memory.value))):
         return _cleared_first(look, memory, allowed)
     out = look(memory, allowed)
-    if _harmless(out, memory, telling):
+    if harmless(out, memory, telling):
         return out
     bad = _wild(memory.key) | _wild(memory.value)  # (…, S)
     wanted = groups.some(allowed, memory.group).any(dim=-2).expand(bad.shape)
     if bool((bad & ~wanted).any()):
         memory = _cleared(memory, bad & ~wanted)
         out = look(memory, allowed)
-        if _harmless(out, memory, telling):
+        if harmless(out, memory, telling):
             return out
     lost = bad & wanted  # what some may attend and others not
     if not bool(lost.any()) or bool(lost.all()):
@@ -85,7 +85,7 @@ def visible(*tensors: Tensor) -> bool:
     return torch._C._functorch.maybe_current_level() is None and all(tensor.is_cpu for tensor in tensors)
 
 
-def _harmless(out: Attended, memory: Memory, telling: bool) -> bool:
+def harmless(out: Attended, memory: Memory, telling: bool = False) -> bool:
     """Is the context finite, and will the gradients be?"""
     if not sound(out.context):
         return False
@@ -124,7 +124,7 @@ def _cleared_first(look: Callable[[Memory, Tensor], Attended], memory: Memory, a
     def marked(tensor: Tensor) -> Tensor:  # by a sum, so that the gradient of a loss that is NaN goes on
         return tensor + torch.where(sees, math.nan, 0.0).to(tensor.dtype)
 
-    out.context, out.weights = marked(out.context), _later(marked, vars(out)["_weights"])
+    out.context, out.weights = marked(out.context), later(marked, vars(out)["_weights"])
     return out
 
 
@@ -135,7 +135,7 @@ def _joined(sees: Tensor, spoiled: Attended, clean: Attended) -> Attended:
         return torch.where(sees, theirs.detach(), ours)
 
     for name in ("weights", "scores"):
-        setattr(clean, name, _later(joined, *(vars(out)["_" + name] for out in (spoiled, clean))))
+        setattr(clean, name, later(joined, *(vars(out)["_" + name] for out in (spoiled, clean))))
     if clean.log_prob is not None and spoiled.log_prob is not None:
         clean.log_prob = joined(spoiled.log_prob.unsqueeze(-1), clean.log_prob.unsqueeze(-1)).squeeze(-1)
     clean.context = _Spoiled.apply(clean.context, spoiled.context.detach(), sees)
@@ -156,7 +156,7 @@ class _Spoiled(Function):
         return torch.where(lost & (grad != 0), math.nan, grad), None, None
 
 
-def _later(function: Callable[..., Tensor], *held: Any) -> Any:
+def later(function: Callable[..., Tensor], *held: Any) -> Any:
     """The function of what an :class:`Attended` holds: tensors, or functions that make them when they are read."""
     if any(one is None for one in held):
         return None

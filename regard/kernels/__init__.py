@@ -24,9 +24,11 @@ import torch
 from torch import Tensor
 
 from regard import _lazy
-from regard.kernels import additive, chunked, dot, edges, groups, local, single
+from regard.kernels import additive, chunked, dot, edges, groups, local, single, spans
 from regard.kernels._once import forward_mode, no_forward_mode
 from regard.kernels.forms import HALVES, AdditiveForm, DotForm, LeakyForm, SplitForm, SquareForm, TiedForm, lift
+from regard.kernels.spans import Spans
+from regard.masks import Mask, both
 from regard.normalizers.softmax import Softmax
 from regard.parts import Normalizer, Score
 
@@ -54,6 +56,11 @@ def use(name: str) -> Iterator[None]:
         yield
     finally:
         _choice.name = before
+
+
+def chosen(name: str) -> bool:
+    """Is this the kind of kernel that was chosen by hand?"""
+    return _choice.name == name
 
 
 def lower(score: Score, query: Tensor, key: Tensor, given: dict[str, Any]) -> Form | None:
@@ -143,6 +150,46 @@ def softmax_sum(
     if not fits:
         return None
     return dot.softmax_sum(form, value, allowed, causal, normalizer.temperature, group)
+
+
+def spans_of(mask: Mask, shape: tuple[int, ...], query: Tensor) -> Spans | None:
+    """The stretches of keys that the queries of scores of this shape, (…, T, S), see, if there is a kernel that then
+    reads only these, and if it pays."""
+    if _choice.name not in ("auto", "fused") or len(shape) > 4 or 0 in shape or shape[-2] == 1 or not _readable(query):
+        return None
+    first: Tensor | None = None
+    stop: Tensor | None = None
+    rest: Mask | None = None
+    for part in mask.conjuncts():
+        span = part.span(shape, query.device)
+        if span is None:
+            rest = both(rest, part)
+        else:
+            first = span[0] if first is None else torch.maximum(first, span[0])
+            stop = span[1] if stop is None else torch.minimum(stop, span[1])
+    if first is None or stop is None:
+        return None
+    first, stop = (end.expand(*end.shape[:-1], shape[-2]).reshape(-1, shape[-2]) for end in (first, stop))
+    if _choice.name == "auto" and not spans.pays(first, stop, shape):
+        return None
+    return Spans(first, stop, None if rest is None else dot.four(rest.tensor(shape, query.device)))
+
+
+def span_sum(form: Form | None, normalizer: Normalizer, value: Tensor, seen: Spans, group: int = 1) -> Tensor | None:
+    """:func:`softmax_sum` over a stretch of keys for each query; None where it cannot be."""
+    if not isinstance(form, DotForm) or form.bias is not None or type(normalizer) is not Softmax:
+        return None
+    if not form.query.dtype == form.key.dtype == value.dtype or form.key.shape[-1] != value.shape[-1]:
+        return None
+    leading = groups.unfold(form.query, group).shape[:-2]
+    query, key, rows = dot.four(groups.unfold(form.query, group)), dot.four(form.key), dot.four(value)
+    context = spans.attend(query, key, rows, seen, form.scale / normalizer.temperature)
+    return context.reshape(*leading, *context.shape[-2:])
+
+
+def blocks_pay(width: int, keys: int) -> bool:
+    """Is it worth while to cut queries into blocks, each of which sees ``width`` of the keys?"""
+    return _choice.name == "chunked" or 2 * width <= keys
 
 
 def single_query(
@@ -269,6 +316,13 @@ def bare(*tensors: Tensor) -> bool:
     for tensor in tensors:
         if not tensor.is_cpu or tensor.dtype != torch.float32 or (learning and tensor.requires_grad):
             return False
+    return torch._C._functorch.maybe_current_level() is None and not forward_mode()
+
+
+def _readable(tensor: Tensor) -> bool:
+    """May numbers decide what is done, and is it done by kernels that nobody transforms or traces?"""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or not tensor.is_cpu:
+        return False
     return torch._C._functorch.maybe_current_level() is None and not forward_mode()
 
 

@@ -60,10 +60,10 @@ def softmax_sum(
         bias = groups.repeat(form.bias, group) / temperature
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
     context = scaled_dot_product_attention(
-        _four(query),
-        _four(form.key),
-        _four(value),
-        attn_mask=None if mask is None else _four(mask, leading),
+        four(query),
+        four(form.key),
+        four(value),
+        attn_mask=None if mask is None else four(mask, leading),
         is_causal=causal and mask is None,
         scale=form.scale / temperature,
         enable_gqa=group > 1,
@@ -99,12 +99,12 @@ def _in_parts(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor
     return context.reshape(*leading, *context.shape[-2:])
 
 
-def _four(tensor: Tensor, leading: tuple[int, ...] | None = None) -> Tensor:
+def four(tensor: Tensor, leading: tuple[int, ...] | None = None) -> Tensor:
     """(…, T, D) as (B, H, T, D); a mask is expanded first where folding would mix its broadcast dimensions."""
     if tensor.ndim == 4:
         return tensor
     if tensor.ndim < 4:
         return tensor[(None,) * (3 - tensor.ndim)].unsqueeze(1)
     if leading is not None:
-        tensor = tensor.expand(*leading, *tensor.shape[-2:])
+        tensor = tensor.expand(*leading[:-1], *tensor.shape[-3:])
     return tensor.flatten(0, -4)
