@@ -525,7 +525,7 @@ def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tens
             f"{type(score).__name__} is built for key_dim={score.key_dim}; key {_shape(key)} is {key.shape[-1]} wide"
         )
 
-    def project(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def project(key: Tensor, value: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         return spoiled.shielded(score.project, key) if masked else score.project(key), value
 
     return Memory(*project(key, value), masks.as_mask(mask), project)

@@ -15,7 +15,7 @@ from regard.attention import Attended, Attention, Want
 from regard.kernels.forms import AdditiveForm, DotForm
 from regard.masks import Mask, Span
 from regard.memory import Memory
-from regard.parts import Normalizer, Score, arguments, find
+from regard.parts import Normalizer, Position, Score, arguments, build, find
 from regard.spoiled import shielded
 
 
@@ -32,6 +32,8 @@ class MultiHead(nn.Module):
         window: a query sees only the keys at most so far from its own place, as with ``mask=masks.window(…)``, and with
             a causal mask only those before it; time and memory are then O(T·window). Mistral's ``sliding_window=W`` is
             ``window=W - 1`` with a causal mask.
+        positions: a part that turns queries and keys by their places, or its name: ``"rotary"``. Keys stand at 0, 1, …,
+            also as a memory grows, and the last query stands at the last key.
         score: a name builds one score per head of keys, at head width and with parameters of its own; an instance is
             shared.
         key_dim: width of the keys, ``dim`` by default.
@@ -50,6 +52,7 @@ class MultiHead(nn.Module):
         *,
         key_heads: int | None = None,
         window: int | None = None,
+        positions: str | Position | None = None,
         score: str | Score = "scaled_dot",
         key_dim: int | None = None,
         value_dim: int | None = None,
@@ -68,6 +71,7 @@ class MultiHead(nn.Module):
         self.key_dim = dim if key_dim is None else key_dim
         self.value_dim = self.key_dim if value_dim is None else value_dim
         self.window = None if window is None else masks.window(window)
+        self.positions: Position | None = None if positions is None else build("positions", positions)
         self.query = nn.Linear(dim, dim, bias=bias)
         self.key = nn.Linear(self.key_dim, shared_dim, bias=bias)
         self.value = nn.Linear(self.value_dim, shared_dim, bias=bias)
@@ -158,22 +162,27 @@ class MultiHead(nn.Module):
             layers = (self.query, self.key, self.value)
             asked, own, worth = _joint(rows, layers) if _plain(layers) else [layer(rows) for layer in layers]
             memory = Memory(*self._heads(own, worth), self._mask(mask, single), self._project, self.group)
-        split = self._split(asked)
+        split = self._placed(self._split(asked), memory.length - rows.shape[-2])
         out = self.attention(split, memory, mask=more, state=state, weights=weights, generator=generator)
         context = self.out(out.context.transpose(-3, -2).flatten(-2))  # (B, H, T, d) → (B, T, H·d)
         return _joined(out, context, single)
 
-    def _project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values as the heads see them, (B, G, S, d)."""
+    def _project(self, key: Tensor, value: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+        """Keys and values as the heads see them, (B, G, S, d), of which the first stands at place ``first``."""
         shared = value is key
         key, value = (t if t.ndim == 3 else t[None] for t in (key, value))
         layers = (self.key, self.value)
         if not shared or not _plain(layers):
-            return self._heads(shielded(self.key, key), shielded(self.value, value))
-        return self._heads(*shielded(lambda rows: _side_by_side(rows, layers), key).chunk(2, dim=-1))
+            return self._heads(shielded(self.key, key), shielded(self.value, value), first)
+        key, value = shielded(lambda rows: _side_by_side(rows, layers), key).chunk(2, dim=-1)
+        return self._heads(key, value, first)
 
-    def _heads(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        return shielded(self.attention.score.project, self._split(key)), self._split(value)
+    def _heads(self, key: Tensor, value: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+        return shielded(self.attention.score.project, self._placed(self._split(key), first)), self._split(value)
+
+    def _placed(self, rows: Tensor, first: int) -> Tensor:
+        """Queries or keys of heads, at their places."""
+        return rows if self.positions is None else self.positions(rows, first)
 
     def _mask(self, mask: Mask | Tensor | None, single: bool) -> Mask | None:
         mask = masks.as_mask(mask)

@@ -33,7 +33,7 @@ class Memory:
         key: Tensor,
         value: Tensor,
         mask: Mask | None = None,
-        project: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None,
+        project: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]] | None = None,
         group: int = 1,
     ):
         self._key: Tensor | None = key
@@ -158,7 +158,7 @@ class Memory:
         """
         key, value = pair(key, value)
         if self.project is not None:
-            key, value = self.project(key, value)
+            key, value = self.project(key, value, self.length)
         count, shape = key.shape[-2], (*self.shape[:-2], 1, self.length)
         mask = None if self.mask is None else self.mask.grow(shape, count)
         learning = torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value))

@@ -11,6 +11,7 @@ contract tests find it. Parameters are plain numpy arrays passed by keyword.
 * normalizers  ``name(scores, allowed, **parameters) -> [S weights]`` for one row
 * windows      ``name(q, t, length, **parameters) -> position p``, beside ``name_factor(s, p, radius)``
 * refiners     ``name(weights, allowed, previous, **extras) -> [S weights]`` for one row
+* positions    ``name(row, place, **parameters) -> row`` for one query or key
 * glimpses     see each function
 """
 
@@ -483,6 +484,22 @@ def multi_head(
     weight, bias = project["out"]
     context = np.array([matvec(weight, row, bias) for row in joined]).reshape(len(query), weight.shape[0])
     return context, np.array(weights)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# positions: where queries and keys stand
+
+
+def rotary(row: Row, place: float, *, base: float = 10000.0, halves: bool = False) -> list[float]:
+    """Su et al. 2021 (2104.09864), eqs. 14-15: each pair of columns is multiplied by the matrix of a rotation"""
+    width = len(row)
+    out = [0.0] * width
+    for i in range(width // 2):
+        one, two = (i, i + width // 2) if halves else (2 * i, 2 * i + 1)
+        angle = place * base ** (-2 * i / width)
+        out[one] = math.cos(angle) * float(row[one]) - math.sin(angle) * float(row[two])
+        out[two] = math.sin(angle) * float(row[one]) + math.cos(angle) * float(row[two])
+    return out
 
 
 # ---------------------------------------------------------------------------------------------------------
