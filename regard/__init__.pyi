@@ -4,6 +4,7 @@ from regard import kernels as kernels
 from regard import masks as masks
 from regard import normalizers as normalizers
 from regard import parts as parts
+from regard import positions as positions
 from regard import refiners as refiners
 from regard import scores as scores
 from regard import windows as windows

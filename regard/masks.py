@@ -29,6 +29,8 @@ from torch import Tensor
 from regard import _warn
 
 Shape = tuple[int, ...]
+Span = tuple[Tensor, Tensor]
+"""The first key that a query sees, and the first behind them that it does not: (…, T), broadcastable."""
 
 
 class Mask:
@@ -45,6 +47,28 @@ class Mask:
     def by_query(self, rank: int) -> bool:
         """Whether it may allow one query what it does not allow another, for scores of ``rank`` dimensions."""
         return True
+
+    sparse = False
+    """Is it made to leave out most keys, so that it may pay to skip them?"""
+
+    def conjuncts(self) -> list[Mask]:
+        """The masks that, joined by ``&``, are this one."""
+        return [self]
+
+    def band(self) -> tuple[int | None, int | None] | None:
+        """How many keys before and how many behind its own place a query sees, None for all of them, if that is what
+        this mask says; a kernel then leaves out the others instead of masking them."""
+        return None
+
+    def span(self, shape: Shape, device: torch.device | str | None = None) -> Span | None:
+        """The stretch of keys that each query of scores of this shape sees, if it is one."""
+        band = self.band()
+        if band is None:
+            return None
+        queries, keys = shape[-2:]
+        places = torch.arange(keys - queries, keys, device=device).reshape((1,) * (len(shape) - 2) + (queries,))
+        before, behind = (keys if count is None else count for count in band)
+        return (places - before).clamp_min(0), (places + behind + 1).clamp_max(keys)
 
     def select(self, index: Tensor) -> Mask:
         """The mask of the batch items ``index``."""
@@ -154,15 +178,23 @@ class Lengths(Mask):
             object.__setattr__(self, "_last", last)
         return last[1]
 
-    def _made(self, shape: Shape, device: torch.device | str | None) -> Tensor:
+    def _checked(self, shape: Shape, device: torch.device | str | None) -> Tensor:
         lengths = self.lengths if device is None else self.lengths.to(device)
         items = 1 if len(shape) == 2 else shape[0]
         if lengths.numel() != items and lengths.numel() != 1:
             raise ValueError(f"{lengths.numel()} lengths for a batch of {items}")
         if may_look(lengths) and lengths.numel() and int(lengths.max()) > shape[-1]:
             raise ValueError(f"a length of {int(lengths.max())} is more than the {shape[-1]} keys there are")
+        return lengths
+
+    def _made(self, shape: Shape, device: torch.device | str | None) -> Tensor:
+        lengths = self._checked(shape, device)
         positions = torch.arange(shape[-1], device=lengths.device)
         return positions < lengths.reshape((-1,) + (1,) * (len(shape) - 1))
+
+    def span(self, shape: Shape, device: torch.device | str | None = None) -> Span:
+        lengths = self._checked(shape, device).reshape((-1,) + (1,) * (len(shape) - 2))
+        return torch.zeros_like(lengths), lengths
 
     def select(self, index: Tensor) -> Mask:
         return self if self.lengths.numel() == 1 else Lengths(self.lengths.index_select(0, index))
@@ -179,15 +211,22 @@ class Causal(Mask):
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return _distance(shape, device) >= 0
 
+    def band(self) -> tuple[int | None, int | None]:
+        return None, 0
+
 
 @dataclass(frozen=True, eq=False)
 class Near(Mask):
     """Query t may see the keys at most ``radius`` from its own place."""
 
     radius: int
+    sparse = True
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return _distance(shape, device).abs() <= self.radius
+
+    def band(self) -> tuple[int | None, int | None]:
+        return self.radius, self.radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +239,11 @@ class Combined(Mask):
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return self.operation(self.left.tensor(shape, device), self.right.tensor(shape, device))
+
+    def conjuncts(self) -> list[Mask]:
+        if self.operation is not torch.logical_and:
+            return [self]
+        return [*self.left.conjuncts(), *self.right.conjuncts()]
 
     def queries(self, rank: int) -> int:
         return max(self.left.queries(rank), self.right.queries(rank))
@@ -260,8 +304,12 @@ def causal() -> Mask:
     return Causal()
 
 
-def window(radius: int) -> Mask:
-    """A query sees the keys at most ``radius`` from its own place, aligned to the end as in :func:`causal`."""
+def window(radius: int) -> Near:
+    """A query sees the keys at most ``radius`` from its own place, aligned to the end as in :func:`causal`.
+
+    Alone, or joined by ``&`` with other masks, it makes attention cheaper: the keys outside the window are not read,
+    and time and memory grow with T·radius instead of T·S.
+    """
     if radius < 0:
         raise ValueError(f"the radius of a window cannot be negative: {radius}")
     return Near(radius)

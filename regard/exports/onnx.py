@@ -117,7 +117,7 @@ def shaped(tensors: Sequence[Tensor], example: Any) -> Any:
         if isinstance(leaf, Memory):
             key, value = next(given), next(given)
             mask = None if leaf.mask is None else masks.lengths(next(given))
-            found.append(Memory(key, value, mask, leaf.project))
+            found.append(Memory(key, value, mask, leaf.project, leaf.group))
         else:
             found.append(next(given))
     return tree_unflatten(found, structure)

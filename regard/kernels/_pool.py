@@ -68,6 +68,28 @@ def pointer(kind: str) -> Any:
     return at
 
 
+def prefetch() -> Any:
+    """For loops: have the line of the cache at an address brought there meanwhile."""
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def hint(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            word, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+            kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            # for reading, into all caches, data
+            builder.call(function, [builder.inttoptr(args[0], pointer), word(0), word(3), word(1)])
+            return context.get_dummy_value()
+
+        return types.void(types.intp), generate
+
+    return hint
+
+
 def run(kernel: Any, items: int, cost: float, *args: Any) -> None:
     """Call ``kernel(first, last, *args)`` on ranges that cover 0..items, over ``torch.get_num_threads()`` threads.
 

@@ -25,6 +25,7 @@ from regard import attention, edges
 from regard._lazy import snake
 from regard.attention import Attended, Pending, Recipe, Want, witness
 from regard.heads import MultiHead, PerHead
+from regard.kernels import groups
 from regard.kernels.forms import DotForm
 from regard.normalizers import Softmax
 from regard.parts import Refiner
@@ -503,11 +504,13 @@ def _later(held: Callable) -> Later | None:
     if not isinstance(pending, Pending) or type(pending.normalizer) is not Softmax:
         return None
     form, normalizer = pending.form, pending.normalizer
-    if not isinstance(form, DotForm) or form.query.ndim < 2:
+    if not isinstance(form, DotForm) or form.query.ndim < 2 or (pending.group > 1 and form.bias is not None):
         return None
     cold = 1 / normalizer.temperature
     bias = None if form.bias is None else form.bias * cold
-    return Later(form.query, form.key, form.scale * cold, bias, pending.allowed, None, pending.dtype)
+    query, allowed = groups.unfold(form.query, pending.group), pending.allowed
+    allowed = allowed() if callable(allowed) else allowed
+    return Later(query, form.key, form.scale * cold, bias, allowed, None, pending.dtype)
 
 
 def _called_attention(module: nn.Module) -> bool:
