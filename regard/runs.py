@@ -176,7 +176,12 @@ def open_run(where: str | Path | Run, which: str | None = None, data: Any = None
         recipe = recipe.change(f"system.alignment_{part}={chosen[part]}" for part in ("layer", "head"))
     task = registry.task(recipe.sections["task"]["name"]).load(run.task, data)
     made = assemble(recipe, task=task)
-    training.load_weights(made.model, run.weights(which))
+    path = run.weights(which)
+    try:
+        training.load_weights(made.model, path)
+    except training.Damaged as error:
+        others = [name for name, other in run.all_weights().items() if other != path]
+        raise training.Damaged(f"{error}; the run also has the weights: {', '.join(others) or 'none'}") from error
     return Opened(run, *made)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -149,10 +150,13 @@ class _Loop:
         self.norm: Tensor | float = 0.0
         self.started = self.began = self.saved = time.monotonic()
         self.save_due = False
+        self.news: list[str] = []  # to be said when something can be said
         self.validation = math.inf  # seconds that the last one took; the first may take any time
 
     def go(self) -> Summary:
         state, config = self.state, self.config
+        for line in self.news:
+            self.progress.say(line)
         if config.precision == "auto":
             self.progress.say(f"computing in {chosen_precision(config)}")
         if self.warmup != config.warmup:
@@ -317,12 +321,12 @@ class _Loop:
     def begin(self, resume: bool) -> int:
         """Start afresh, or where the last checkpoint stands; how much of the metrics counts."""
         engine, team = self.engine, self.team
-        place = team.tell(self.run.last() if team.main else None)
-        if place and not resume:
+        trained = team.tell(self.run.last() if team.main else None)
+        if trained and not resume:
             raise FileExistsError(
-                f"{self.run.folder} has been trained already ({place.name}); resume it, or choose another folder"
+                f"{self.run.folder} has been trained already ({trained.name}); resume it, or choose another folder"
             )
-        weights, saved = team.tell(checkpoint.read(place) if place and team.main else ({}, {}))
+        place, (weights, saved) = team.tell(self.read() if team.main else None)
         if place:
             checkpoint.load_weights(engine.plain, weights, f"the weights in {place}")
         rng.seed(self.config.seed + team.rank)
@@ -345,6 +349,15 @@ class _Loop:
         else:  # not the same, but neither the numbers of the first session again
             rng.seed(self.config.seed + team.rank + 1000 * self.state.step)
         return saved["metrics"]
+
+    def read(self) -> tuple[Path | None, tuple[dict[str, Tensor], dict[str, Any]]]:
+        """The newest checkpoint that is whole, with its content; only then is anything removed."""
+        place, content, troubles = checkpoint.newest_whole(self.run.checkpoints)
+        for damaged, trouble in troubles.items():
+            aside = checkpoint.set_aside(damaged)
+            self.news.append(f"{trouble}; it was set aside as {aside.name}, and {place} is used instead")
+        self.run.tidy()
+        return place, content
 
     def save(self, must: bool = False) -> None:
         """A checkpoint. If ``must``, a full disk ends the training; if not, it only loses this one."""
@@ -398,9 +411,15 @@ class _Loop:
 
         def write() -> None:
             self.run.note(summary=dataclasses.asdict(summary))
-            if kept:
-                self.run.write_model("average", average(kept), {"step": state.step, "averaged": len(kept)})
-                self.progress.say(f"averaged the models of the last {len(kept)} validations")
+            if not kept:
+                return
+            try:
+                mean = average(kept)
+            except checkpoint.Damaged as error:
+                self.progress.say(f"the models of the last validations were not averaged: {error}")
+                return
+            self.run.write_model("average", mean, {"step": state.step, "averaged": len(kept)})
+            self.progress.say(f"averaged the models of the last {len(kept)} validations")
 
         self.write(write, must=True)
         best = "" if state.best is None else f"; best {config.metric} {state.best:.4g} at step {state.best_step}"

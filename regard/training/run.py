@@ -6,7 +6,7 @@
     metrics.jsonl, tensorboard/  how it went
     models/best.safetensors      the best at a validation; models/step-*.safetensors those of the last validations
     models/average.safetensors   the mean of those
-    checkpoints/step-*/          the newest state, to go on from
+    checkpoints/step-*/          the newest state, to go on from, and the one before
 
 Of several processes only the first writes in it.
 """
@@ -137,18 +137,19 @@ class Run:
 
     def weights(self, which: str | None = None) -> Path:
         """The file of the weights ``average``, ``best`` or ``last``; unnamed, the first of these that exists."""
-        last = checkpoint.last(self.checkpoints)
-        places = {
-            "average": self.models / "average.safetensors",
-            "best": self.models / "best.safetensors",
-            "last": last / checkpoint.WEIGHTS if last else self.checkpoints / "step-…",
-        }
-        if which is not None and which not in places:
-            raise ValueError(f"unknown weights {which!r}: {nearest(which, places)}")
-        for name, place in places.items():
-            if name == (which or name) and place.is_file():
+        if which is not None and which not in (known := ("average", "best", "last")):
+            raise ValueError(f"unknown weights {which!r}: {nearest(which, known)}")
+        for name, place in self.all_weights().items():
+            if name == (which or name):
                 return place
         raise FileNotFoundError(f"the run {self.folder} has no {which or 'trained'} weights yet")
+
+    def all_weights(self) -> dict[str, Path]:
+        """The files of weights that exist, of ``average``, ``best`` and ``last``."""
+        places = {name: self.models / f"{name}.safetensors" for name in ("average", "best")}
+        if last := checkpoint.last(self.checkpoints):
+            places["last"] = last / checkpoint.WEIGHTS
+        return {name: place for name, place in places.items() if place.is_file()}
 
     def kept(self) -> list[tuple[int, Path]]:
         """The models of the last validations with their steps, oldest first."""
@@ -194,13 +195,16 @@ class Run:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Only one process trains in a folder; what a killed one left half written is removed."""
+        """Only one process trains in a folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / ".lock", "wb") as handle:
             _lock(handle.fileno(), self.folder)
-            for folder in (self.folder, self.models, self.checkpoints):
-                checkpoint.tidy(folder)
             yield
+
+    def tidy(self) -> None:
+        """Remove what a killed process left half written, and old checkpoints."""
+        for folder in (self.folder, self.models, self.checkpoints):
+            checkpoint.tidy(folder)
 
 
 def _lock(handle: int, folder: Path) -> None:
