@@ -122,6 +122,7 @@ class VideoCaptions(AskedTask):
         "clip": Clip(default=b"", title="Your clip", about="An .npz file with features or images. It is not kept."),
         "example": Number(0, 9999, default=0, title="Or a test clip", about="Used while there is none of yours."),
     }
+    perplexities: Mapping[str, Any] = {"perplexity": lambda batch: batch}
     config: Config
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
