@@ -76,6 +76,25 @@ class Places(Axis):
 
 
 @dataclass(frozen=True, eq=False)
+class Frames(Axis):
+    """Frames of a clip, in their order.
+
+    Attributes:
+        images: (F, C, height, width) from 0 to 1, a function that gives them when they are drawn, or None where there
+            are none to show.
+    """
+
+    images: Any = None
+
+    view: ClassVar[str] = "film"
+
+    @classmethod
+    def numbered(cls, count: int, images: Any = None) -> Frames:
+        """1, 2 … ``count``."""
+        return cls([str(number) for number in range(1, count + 1)], images=images)
+
+
+@dataclass(frozen=True, eq=False)
 class Steps(Axis):
     """Steps in time that have no names of their own, such as hops or glimpses."""
 

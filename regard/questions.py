@@ -125,6 +125,14 @@ class Image(File):
     what: ClassVar[str] = "picture"
 
 
+@dataclass(frozen=True)
+class Clip(File):
+    """A clip of video: an .npz or .npy file of arrays."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".npz", ".npy")
+    what: ClassVar[str] = "clip"
+
+
 def form(verb: str, **inputs: Input) -> Any:
     """A type of question; ``verb`` is what the button of its form says."""
     fields: list[Any] = []

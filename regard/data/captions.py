@@ -19,13 +19,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.data import SPLITS, photographs
 from regard.data.photographs import SUFFIXES, Photograph
-from regard.data.text import BadLines, clean
+from regard.data.text import BadLines, clean, numbered_lines
 
 TABLE = "captions.tsv"
 _TOKENS = "*.token*.txt"
@@ -69,7 +69,7 @@ def read_flickr(folder: Path, bad: BadLines) -> Splits:
     """Flickr8k and Flickr30k."""
     tokens = sorted(folder.glob(_TOKENS))[0]
     captions: dict[str, list[str]] = {}
-    for number, line in _lines(tokens):
+    for number, line in numbered_lines(tokens):
         parts = _LINE.fullmatch(line)
         if parts is None:
             bad.add("unreadable", tokens, number, "not name#number, a tab, and a caption")
@@ -86,7 +86,7 @@ def read_flickr(folder: Path, bad: BadLines) -> Splits:
     for path in lists:
         split = next((split for part, split in _LISTS.items() if f"{part}Images" in path.name), None)
         if split is not None:
-            named = ((name, path, number) for number, name in _lines(path) if name)
+            named = ((name, path, number) for number, name in numbered_lines(path) if name)
             splits[split] = _found(named, captions, images, bad)
     return splits
 
@@ -157,7 +157,7 @@ def _table(folder: Path, bad: BadLines) -> list[Captioned]:
     path = folder / TABLE
     captions: dict[str, list[str]] = {}
     first: dict[str, int] = {}
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         if not line:
             continue
         name, tab, caption = line.partition("\t")
@@ -239,14 +239,3 @@ def _divided(found: Sequence[Captioned], folder: Path) -> Splits:
     if len(order) < 3:
         raise ValueError(f"{folder}: {len(order)} images with captions are too few to train, validate and test")
     return {"train": order[2 * tenth :], "valid": order[tenth : 2 * tenth], "test": order[:tenth]}
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file with their numbers, from 1."""
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}:{number}: not UTF-8 text ({error.reason})") from None
-            yield number, line.rstrip("\r\n")

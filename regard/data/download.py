@@ -114,6 +114,14 @@ SETS: dict[str, DataSet] = {
         "Flickr_8k.devImages.txt and Flickr_8k.testImages.txt, and the images, as a folder or zip archives, into "
         "{folder}",
     ),
+    "msvd": DataSet(
+        about="1,970 short clips of video with 40 captions each (Chen & Dolan 2011), as features of their frames",
+        licence="for research",
+        page="https://www.cs.utexas.edu/~ml/clamp/videoDescription/",
+        by_hand="Take the captions from {page}, write them as training_label.json, a list of "
+        '{{"id": "…", "caption": ["…", …]}}, and put it into {folder} with an .npz file of what a network made of the '
+        "frames: features (clips, frames, width) and ids",
+    ),
     "wmt14-en-de": DataSet(
         about="4.5 million sentences of European news and parliament, English and German",
         licence="for research",

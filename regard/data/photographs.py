@@ -98,6 +98,23 @@ def decode(
         raise ValueError(f"{name}: more than {max_pixels / 1e6:g} million pixels; make it smaller first") from None
     except Exception as error:  # Pillow's decoders raise errors of many kinds for broken files
         raise ValueError(f"{name}: broken or cut off ({error})") from None
+    return _square(picture, size, fit)
+
+
+def resized(pixels: np.ndarray, size: int, *, fit: str = "crop") -> np.ndarray:
+    """Pixels (3, height, width), bytes, as (3, size, size); they may share memory."""
+    if pixels.shape[1:] == (size, size):
+        return pixels
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ValueError('to resize images, pip install "regard[images]"') from None
+    return _square(Image.fromarray(pixels.transpose(1, 2, 0)), size, fit)
+
+
+def _square(picture: Image, size: int, fit: str) -> np.ndarray:
+    from PIL import Image, ImageOps
+
     bicubic = Image.Resampling.BICUBIC
     if fit == "squash":
         square = picture if picture.size == (size, size) else picture.resize((size, size), bicubic)

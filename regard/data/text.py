@@ -319,6 +319,17 @@ def open_bytes(path: Path) -> IO[bytes]:
     return open(path, "rb", buffering=1 << 20)
 
 
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file with their numbers, from 1, without their ends."""
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            try:
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}:{number}: not UTF-8 text ({error.reason})") from None
+            yield number, line.rstrip("\r\n")
+
+
 def count_lines(stream: IO[bytes]) -> int:
     """How many lines follow, the last with or without its line end."""
     lines, last = 0, b"\n"

@@ -14,6 +14,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ _KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"
 _NPY = re.compile(
     rb"\{'descr': '(?P<dtype>[<>|=]?[biuf][1248])', 'fortran_order': (?P<fortran>True|False), "
     rb"'shape': \((?P<shape>[\dL, ]{0,99})\),? *\} *\n?"
+)
+_TEXTS = re.compile(
+    rb"\{'descr': '<U(?P<length>\d{1,6})', 'fortran_order': False, 'shape': \((?P<count>\d{1,12}),\),? *\} *\n?"
 )
 
 
@@ -61,11 +65,18 @@ def read(path: Path) -> bytes:
     return b"".join(parts)
 
 
-def unzip(path: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]:
-    """The files in an archive whose names are wanted, by name."""
-    limit, found = most(regular(path)), {}
+def unzip(source: Path | bytes, wanted: Callable[[str], bool], limit: int | None = None) -> dict[str, bytes]:
+    """The files in an archive, or in the bytes of one, whose names are wanted, by name.
+
+    Args:
+        limit: bytes that they may have together; if None, as many as :func:`most` says of a file, and for bytes
+            :data:`ALWAYS`.
+    """
+    found = {}
+    if limit is None:
+        limit = ALWAYS if isinstance(source, bytes) else most(regular(source))
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(BytesIO(source) if isinstance(source, bytes) else source) as archive:
             chosen = [info for info in archive.infolist() if wanted(info.filename)]
             if sum(info.file_size for info in chosen) > limit:
                 raise ValueError(_too_much(limit))
@@ -77,7 +88,8 @@ def unzip(path: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]:
                 if len(found[info.filename]) != info.file_size:
                     raise ValueError("a file in it is shorter than it says")
     except Exception as error:  # zipfile raises ten kinds of error where an archive is damaged
-        raise ValueError(f"{path}: not a whole archive, or not a usual one: {str(error)[:200]}") from None
+        name = "the file" if isinstance(source, bytes) else source
+        raise ValueError(f"{name}: not a whole archive, or not a usual one: {str(error)[:200]}") from None
     return found
 
 
@@ -108,6 +120,22 @@ def numbers(data: bytes | bytearray, dtype: str, shape: Iterable[int], fortran: 
         )
     found = np.frombuffer(data, order + kind.replace("b", "u"))  # a byte that is neither 0 nor 1 is no bool
     return found.reshape(sizes, order="F" if fortran else "C").astype(found.dtype.newbyteorder("="))
+
+
+def texts(data: bytes, where: Path | str) -> list[str]:
+    """The texts of an ``.npy`` file, an array of one dimension as numpy writes it."""
+    start = 10 if data[6:7] == b"\1" else 12
+    end = start + int.from_bytes(data[8:start], "little")
+    header = _TEXTS.fullmatch(data[start:end])
+    if data[:6] != b"\x93NUMPY" or header is None:
+        raise ValueError(f"{where}: not the header of an array of texts as numpy writes it")
+    size, count = 4 * int(header["length"]), int(header["count"])
+    if not size or size * count != len(data) - end:
+        raise ValueError(f"{where}: {count} texts of {size} bytes are said to be {len(data) - end} bytes")
+    try:
+        return [data[end + size * n : end + size * (n + 1)].decode("utf-32-le").rstrip("\0") for n in range(count)]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where}: not text ({error.reason})") from None
 
 
 def npy(data: bytes, where: Path | str) -> np.ndarray:

@@ -63,12 +63,18 @@ class Ensemble(nn.Module):
         """(B,), what the members are fed first; None is bos."""
         return self.models[0].first(batch) if hasattr(self.models[0], "first") else None
 
-    def alignment(self, state: tuple[Any, ...]) -> Tensor | None:
-        """(B, S), the mean over the members that have one."""
+    def alignment(self, state: tuple[Any, ...]) -> Any:
+        """(B, S), the mean over the members that have one; of several sources, that of each by name."""
         told = [getattr(model, "alignment", lambda held: None)(held) for model, held in zip(self.models, state)]
         found = [(weight, each) for weight, each in zip(self.weights, told) if each is not None]
         if not found:
             return None
+        if not isinstance(found[0][1], dict):
+            return self._mean(found)
+        shared = [name for name in found[0][1] if all(name in each for _, each in found)]
+        return {name: self._mean([(weight, each[name]) for weight, each in found]) for name in shared}
+
+    def _mean(self, found: list[tuple[float, Tensor]]) -> Tensor:
         if len({each.shape for _, each in found}) > 1:
             sizes = ", ".join(str(tuple(each.shape)) for _, each in found)
             raise ValueError(f"members look at sources of different sizes, {sizes}: decode with alignments=False")

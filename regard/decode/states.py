@@ -20,7 +20,8 @@ class Writer(Protocol):
     None, which hold for every row. ``step`` returns a new state and does not write into the old one. A writer may
     also have
 
-    * ``alignment(state) -> (B, S) | None``, the weights of the last step over what it read, its source axis;
+    * ``alignment(state) -> (B, S) | None``, the weights of the last step over what it read, its source axis; of a
+      writer that reads several things a dict of them, by the names of their axes;
     * ``limit(batch) -> (B,)``, the tokens of the longest answer;
     * ``first(batch) -> (B,)``, the tokens that are fed first, where that is not ``bos``. A language model reads a
       prompt but for its last token in ``start``, and gives that one here.
@@ -78,8 +79,8 @@ class Rows:
         ]
         return logits
 
-    def alignment(self) -> Tensor | None:
-        """The weights of the last step over the source, (N, S), if the model tells."""
+    def alignment(self) -> Any:
+        """The weights of the last step over the source, (N, S), or over several by name, if the model tells."""
         tell = getattr(self.model, "alignment", None)
         return None if tell is None else tell(self.state)
 

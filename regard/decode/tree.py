@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
+
+Alignment = Tensor | dict[str, Tensor]
+"""Weights over the source, or over each of several sources by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,14 +22,15 @@ class Hypothesis:
         tokens: ids, without begin and end.
         score: what hypotheses are ranked by: the log-probability, divided by the length penalty in a beam.
         log_prob: log-probability under the model, the end included.
-        alignment: (T, S), the weights over the source with which each token was chosen; None if the model has none.
+        alignment: (T, S), the weights over the source with which each token was chosen, or such weights over each of
+            several sources, by name; None if the model has none.
         finished: did it end by itself, or was it cut off at the greatest length?
     """
 
     tokens: list[int]
     score: float
     log_prob: float
-    alignment: Tensor | None
+    alignment: Any
     finished: bool
 
 
@@ -46,9 +52,9 @@ class Tree:
         self.choices: list[Choice] = []
         self.rows: list[Tensor] = []
         self.ends: list[Tensor] = []
-        self.alignments: list[Tensor] = []
+        self.alignments: list[Alignment] = []
 
-    def grow(self, choice: Choice, row: Tensor, end: Tensor, alignment: Tensor | None) -> None:
+    def grow(self, choice: Choice, row: Tensor, end: Tensor, alignment: Alignment | None) -> None:
         """One step. ``row`` (B, K) is where each parent stands in ``alignment`` (N, S); ``end`` marks the hypotheses
         that go no further.
         """
@@ -83,21 +89,26 @@ class Tree:
             inside = last >= t
             tokens.append(self.choices[t].token.flatten()[place])
             if self.alignments:
-                row = self.rows[t].flatten()[place]
-                alignments.append(self.alignments[t][torch.where(inside, row, 0)])
+                row = torch.where(inside, self.rows[t].flatten()[place], 0)
+                alignments.append(_each(lambda weights, row=row: weights[row], self.alignments[t]))
             place = torch.where(inside, self.choices[t].parent.flatten()[place], place)
 
         # The only copies from the device.
         numbers = torch.stack(tokens[::-1], dim=-1).tolist()  # B × n × T
         steps, scores, log_probs = last.tolist(), score.tolist(), log_prob.tolist()
-        weights = torch.stack(alignments[::-1], dim=2).cpu() if alignments else None  # (B, n, T, S)
+        weights = _each(lambda *steps: torch.stack(steps, dim=2).cpu(), *alignments[::-1]) if alignments else None
 
         def read(b: int, n: int) -> Hypothesis:
             ids = numbers[b][n][: steps[b][n] + 1]
             finished = ids[-1] == eos
             ids = ids[:-1] if finished else ids
-            alignment = None if weights is None else weights[b, n, : len(ids)].clone()
+            alignment = None if weights is None else _each(lambda each: each[b, n, : len(ids)].clone(), weights)
             return Hypothesis(ids, scores[b][n], log_probs[b][n], alignment, finished)
 
         found = score.isfinite().tolist()
         return [[read(b, n) for n, there in enumerate(row) if there] for b, row in enumerate(found)]
+
+
+def _each(change: Callable[..., Tensor], *alignments: Alignment) -> Any:
+    """The same change of the weights over each source, at one step or at several."""
+    return tree_map(change, *alignments)

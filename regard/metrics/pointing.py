@@ -1,4 +1,5 @@
-"""Do maps of attention lie where things are, and do they move? Maps are weights over the cells of a grid."""
+"""Do maps of attention lie where things are, and do they move? Maps are weights over cells of a grid or frames of a
+clip."""
 
 from __future__ import annotations
 
@@ -29,6 +30,18 @@ def pointing_game(maps: np.ndarray, boxes: Sequence[Box]) -> tuple[float, float]
     touched = np.stack([cells_of(box, side).ravel() for box in boxes])
     hits = touched[np.arange(len(maps)), np.asarray(maps).argmax(-1)]
     return float(hits.mean()), float(touched.mean())
+
+
+def within(maps: Sequence[np.ndarray], spans: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """The share of maps (frames,) whose largest weight lies in the span of the same number, its first and last frame,
+    and that share for a frame chosen at random."""
+    if len(maps) != len(spans):
+        raise ValueError(f"{len(maps)} maps for {len(spans)} spans")
+    if not len(maps):
+        return 0.0, 0.0
+    hits = [first <= int(np.argmax(each)) <= last for each, (first, last) in zip(maps, spans)]
+    chance = [(last + 1 - first) / len(each) for each, (first, last) in zip(maps, spans)]
+    return float(np.mean(hits)), float(np.mean(chance))
 
 
 def total_variation(maps: np.ndarray) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -92,11 +92,19 @@ class Predictor:
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """Metrics of a split (or of its first ``limit`` batches): means of what the system itself measures.
         One that draws at random draws the same each time."""
+        return self.means(split, limit=limit)
+
+    @torch.inference_mode()
+    def means(
+        self, split: str, *, limit: int | None = None, change: Callable[[Any], Any] = lambda batch: batch
+    ) -> dict[str, float]:
+        """Means of what the system measures, over the batches of a split after a ``change``, or over the first
+        ``limit``."""
         loader = self.task.loader(split)
         sums: dict[str, float] = {}
         with rng.apart(0, self.device):
             for batch in track(itertools.islice(loader, limit), limit or len(loader)):
-                out: dict[str, Tensor] = self.model(self.moved(batch))
+                out: dict[str, Tensor] = self.model(self.moved(change(batch)))
                 count = float(out["count"])
                 for name, value in out.items():
                     sums[name] = sums.get(name, 0.0) + (count if name == "count" else float(value) * count)

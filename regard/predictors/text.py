@@ -96,7 +96,7 @@ class Text(Heads):
     def write(self, items: Sequence[str], *, nbest: int = 1, size: int | None = None) -> list[list[Written]]:
         """As for every writer; an empty sentence has an empty answer."""
         found = iter(super().write([item for item in items if item.strip()], nbest=nbest, size=size))
-        return [next(found) if item.strip() else [Written(Words([]), None, 0.0, 0.0)] for item in items]
+        return [next(found) if item.strip() else [Written(Words([]), None, 0.0, 0.0, item=item)] for item in items]
 
     def _group(
         self,
@@ -240,12 +240,12 @@ class Text(Heads):
                 yield f"{sentence}\n→ \n  (nothing to answer)", None
                 continue
             (written,) = self.write([sentence], nbest=nbest)
-            picture = next(self._pictures(sentence, written), None)
+            picture = next(self._pictures(written), None)
             heading = f"{sentence}\n→ {written[0].text}"
             yield heading if picture else f"{heading}\n  (this system does not look at the source)", picture
 
-    def _title(self, item: str, best: Written) -> str:
-        return item
+    def _title(self, best: Written) -> str:
+        return best.item
 
     def _own_picture(self, sentence: str, word: str | None, layer: int | None) -> tuple[str, Picture | None]:
         found = self.own(sentence) if sentence.strip() else None
@@ -277,8 +277,8 @@ class Text(Heads):
         config = self.task.config
         return getattr(config, "data", "") or ("generated" if not hasattr(config, "data") else "its owner's text")
 
-    def _answer(self, item: str, written: Sequence[Written], pictures: bool) -> Answer:
-        shown = list(self._pictures(item, written)) if pictures else []
+    def _answer(self, written: Sequence[Written], pictures: bool) -> Answer:
+        shown = list(self._pictures(written)) if pictures else []
         told = [
             {
                 "text": one.text,
@@ -289,7 +289,7 @@ class Text(Heads):
             }
             for one in written
         ]
-        source = list(self.task.axes(item)["words"].labels[:-1])
+        source = list(self.task.axes(written[0].item)["words"].labels[:-1])
         return Answer(written[0].text, pictures=shown, fields={"source_words": source, "readings": told})
 
 

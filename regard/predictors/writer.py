@@ -6,11 +6,13 @@ pictures need nothing more.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import torch
+from torch import Tensor
 
 from regard import decode
 from regard.attention import witness
@@ -24,6 +26,10 @@ from regard.predictors.predictor import CHUNK, Answer, Predictor, track
 from regard.questions import Flag, Input, Number
 from regard.views import between
 from regard.views.picture import Picture
+from regard.views.text import shorten
+
+TITLE = 60
+"""Characters of an answer in the title of one of several pictures."""
 
 Spelled = TypeVar("Spelled")
 
@@ -78,6 +84,7 @@ class Writer(AskedPredictor):
         generator: torch.Generator | None = None,
     ) -> list[list[Spelled]]:
         """What ``spell`` makes of an item and each of its hypotheses."""
+        items = self.task.completed(items, self.model)
         changes = [] if size is None else [f"decode.size={max(size, nbest)}"]
         config = self.recipe.change(changes).build("decode")
         answers: list[list[Spelled]] = [[] for _ in items]
@@ -90,16 +97,18 @@ class Writer(AskedPredictor):
         return answers
 
     def _spelled(self, item: Any, found: decode.Hypothesis) -> Written:
-        words, source = self.task.write(found.tokens, item), self._source(item)
-        looked = found.alignment is not None and source is not None
-        weights = merge(found.alignment, words, source) if looked else None  # type: ignore[arg-type]
-        return Written(words, weights, found.score, found.log_prob)
+        words, axes = self.task.write(found.tokens, item), self.task.axes(item)
+        looks = {name: merge(weights, words, axes[name]) for name, weights in self._named(found.alignment, axes)}
+        return Written(words, next(iter(looks.values()), None), found.score, found.log_prob, looks, item)
 
-    def _source(self, item: Any) -> Axis | None:
-        """The axis that words look along: the columns that the system's first use of attention over it declares."""
-        axes = self.task.axes(item)
-        named = [use.columns for use in self.model.uses.values() if use.columns in axes]
-        return axes[named[0]] if named else None
+    def _named(self, alignment: Any, axes: Mapping[str, Axis]) -> Iterator[tuple[str, Tensor]]:
+        """The weights of a hypothesis over each axis that the item has. If the system tells of one source alone, it is
+        the first one that its uses of attention declare."""
+        if isinstance(alignment, Mapping):
+            yield from ((name, weights) for name, weights in alignment.items() if name in axes)
+        elif alignment is not None:
+            declared = [use.columns for use in self.model.uses.values() if use.columns in axes]
+            yield from ((name, alignment) for name in declared[:1])
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The task's metrics of what the system writes for a split, or for its first ``limit`` items."""
@@ -110,6 +119,9 @@ class Writer(AskedPredictor):
             found += [best for best, *_ in self.write(items)]
         values = self.task.measure(split, found)
         self.signatures = self.task.signatures
+        batches = None if limit is None else max(1, limit // max(1, getattr(self.task.config, "batch", 1)))
+        for name, change in self.task.perplexities.items():
+            values[name] = math.exp(self.means(split, limit=batches, change=change)["nll"])
         return values
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
@@ -127,23 +139,35 @@ class Writer(AskedPredictor):
         for (beam, nbest), rows in groups.items():
             found = self.write([items[row] for row in rows], nbest=nbest, size=beam)
             for row, written in zip(rows, found, strict=True):
-                answers[row] = self._answer(items[row], written, questions[row].pictures)
+                answers[row] = self._answer(written, questions[row].pictures)
         return answers
 
-    def _answer(self, item: Any, written: Sequence[Written], pictures: bool) -> Answer:
+    def _answer(self, written: Sequence[Written], pictures: bool) -> Answer:
         best = written[0]
-        shown = list(self._pictures(item, written)) if pictures else []
-        notes = [] if best.weights is not None or not best.words.labels else ["This system does not look back."]
-        told = [{"text": one.text, "words": list(one.words.labels), "score": one.score} for one in written]
+        shown = list(self._pictures(written)) if pictures else []
+        notes = self.task.remarks(best.item)
+        if best.weights is None and best.words.labels:
+            notes.append("This system does not look back.")
+        told = [
+            {"text": one.text, "words": list(one.words.labels), "score": one.score, **self._fields(one)}
+            for one in written
+        ]
         return Answer(best.text, notes, pictures=shown, fields={"answers": told})
 
-    def _pictures(self, item: Any, written: Sequence[Written]) -> Iterator[Picture]:
-        source = self._source(item)
-        looked = [one for one in written if one.weights is not None and len(one.words)]
-        sides = [between.Side(one.words, one.weights, one.score) for one in looked]
-        if source is not None and sides:
-            yield between.picture(sides, source, title=self._title(item, written[0]))
+    def _fields(self, written: Written) -> dict[str, Any]:
+        return self.task.fields(written.item, written.words)
 
-    def _title(self, item: Any, best: Written) -> str:
-        """Of its picture."""
+    def _pictures(self, written: Sequence[Written]) -> Iterator[Picture]:
+        """A picture for each axis that words looked along."""
+        best = written[0]
+        axes = self.task.axes(best.item)
+        for name in best.looks:
+            sides = [between.Side(one.words, one.looks[name], one.score) for one in written if len(one.words)]
+            if sides:
+                title = self._title(best)
+                title = title if len(best.looks) == 1 else f"{shorten(title, TITLE)} ({name})"
+                yield between.picture(sides, axes[name], title=title)
+
+    def _title(self, best: Written) -> str:
+        """Of its pictures."""
         return best.text

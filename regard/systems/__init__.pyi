@@ -15,4 +15,5 @@ from regard.systems.show_and_tell import ShowAndTell as ShowAndTell
 from regard.systems.show_attend_tell import ShowAttendTell as ShowAttendTell
 from regard.systems.stack_rnn import StackRNN as StackRNN
 from regard.systems.stn import STN as STN
+from regard.systems.temporal_attention import TemporalAttention as TemporalAttention
 from regard.systems.transformer import Transformer as Transformer

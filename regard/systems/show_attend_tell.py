@@ -27,18 +27,17 @@ convolutions that are trained along.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import regard
 from regard.layers import reinforce, text
-from regard.layers.dropout import Dropout
+from regard.layers.attentive_lstm import AttentiveLSTM
 from regard.layers.grid import Grid
 from regard.layers.use import Use
 from regard.normalizers import Hard
-from regard.scores import Perceptron
 
 
 @dataclass(frozen=True)
@@ -81,13 +80,15 @@ class Config:
         for name in ("penalty", "reinforce", "entropy", "soft_steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is at least 0, not {getattr(self, name)}")
+        if self.attention < 1:
+            raise ValueError(f"attention, the width of the score, is at least 1, not {self.attention}")
         if not 0 <= self.expected <= 1:
             raise ValueError(f"expected, a share of the images, is between 0 and 1, not {self.expected}")
         if self.hard and self.label_smoothing:
             raise ValueError("label_smoothing is for soft attention; hard attention is rewarded for the words alone")
 
 
-class ShowAttendTell(nn.Module):
+class ShowAttendTell(AttentiveLSTM):
     """Grid, attention, LSTM; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
@@ -101,23 +102,18 @@ class ShowAttendTell(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        embedding, hidden = config.embedding, config.hidden
         self.grid = Grid(config.features, config.channels)
-        width = self.grid.width
-        self.words = nn.Embedding(config.vocab, embedding, padding_idx=text.PAD)
-        self.begin = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, 2 * hidden))
-        self.attention = regard.Attention(
-            Perceptron(hidden, width, config.attention), Hard("sample") if config.hard else "softmax"
+        self.build(
+            self.grid.width,
+            vocab=config.vocab,
+            longest=config.longest,
+            embedding=config.embedding,
+            hidden=config.hidden,
+            attention=config.attention,
+            gate=config.gate,
+            dropout=config.dropout,
+            normalizer=Hard("sample") if config.hard else "softmax",
         )
-        self.gate = nn.Linear(hidden, 1) if config.gate else None
-        self.cell = nn.LSTMCell(embedding + width, hidden)
-        self.from_hidden = nn.Linear(hidden, embedding)
-        self.from_context = nn.Linear(width, embedding, bias=False)
-        self.output = nn.Linear(embedding, config.vocab)
-        self.dropout = Dropout(config.dropout)
-        text.initialize(self.words, 0.1)
-        with torch.no_grad():
-            self.cell.bias_ih.unflatten(0, (4, -1))[1].fill_(1.0)  # at first it remembers
         self.baseline: Tensor
         self.steps: Tensor
         if config.hard:
@@ -126,65 +122,21 @@ class ShowAttendTell(nn.Module):
 
     def train(self, mode: bool = True) -> ShowAttendTell:
         """Hard attention draws in training, and takes the likeliest place otherwise."""
-        if isinstance(self.attention.normalizer, Hard):
+        if self.attention is not None and isinstance(self.attention.normalizer, Hard):
             self.attention.normalizer.mode = "sample" if mode else "argmax"
         return super().train(mode)
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of captions, the right words fed back."""
-        memory, state = self._look_at(batch)
-        words = self.dropout(self.words(text.inputs(batch)))  # (B, T, embedding)
-        expected = self._expected(words)
-        states, contexts, looks = [], [], []
-        for word in words.unbind(1):
-            context, out = self._attend(state[0], memory, **expected)
-            state = self.cell(torch.cat([word, context], -1), state)
-            states.append(state[0])
-            contexts.append(context)
-            looks.append(out)
-        hidden = self._read(words, torch.stack(states, 1), torch.stack(contexts, 1))
+        hidden, looks = self._unroll(batch)
         found = self._judge(hidden, looks, batch) if self.config.hard else self._spread(hidden, looks, batch)
         if self.config.hard and self.training:
             self.steps += 1
         return found
 
-    def start(self, batch: text.Batch) -> dict[str, Any]:
-        """The places of the image, remembered, h₀ and c₀."""
-        memory, (hidden, cell) = self._look_at(batch)
-        return {"memory": memory, "hidden": hidden, "cell": cell, "alignment": hidden.new_zeros(memory.key.shape[:2])}
-
-    def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
-        """Logits (B, V) of the token after ``token`` (B,)."""
-        word = self.words(token)
-        context, out = self._attend(state["hidden"], state["memory"])
-        hidden, cell = self.cell(torch.cat([word, context], -1), (state["hidden"], state["cell"]))
-        logits = self.output(self._read(word, hidden, context))
-        return logits, {"memory": state["memory"], "hidden": hidden, "cell": cell, "alignment": out.weights[:, 0]}
-
-    def alignment(self, state: dict[str, Any]) -> Tensor:
-        """(B, L): where the last step looked."""
-        return state["alignment"]
-
-    def limit(self, batch: text.Batch) -> Tensor:
-        """(B,): the longest caption, in tokens."""
-        first = next(iter(batch.values()))
-        return torch.full((len(first),), self.config.longest, device=first.device)
-
     def _look_at(self, batch: text.Batch) -> tuple[regard.Memory, tuple[Tensor, Tensor]]:
         grid = self.grid(batch)  # (B, L, width)
-        hidden, cell = self.begin(grid.mean(1)).chunk(2, -1)
-        return self.attention.remember(grid), (torch.tanh(hidden), cell)
-
-    def _attend(self, hidden: Tensor, memory: regard.Memory, **expected: Tensor) -> tuple[Tensor, Any]:
-        """ẑₜ (B, width), and how it came about."""
-        out = self.attention(hidden[:, None], memory, **expected)
-        context = out.context[:, 0]
-        return context if self.gate is None else torch.sigmoid(self.gate(hidden)) * context, out
-
-    def _read(self, word: Tensor, hidden: Tensor, context: Tensor) -> Tensor:
-        """(…, embedding): what the output layer sees."""
-        mixed = word + self.from_hidden(self.dropout(hidden)) + self.from_context(context)
-        return self.dropout(torch.tanh(mixed))
+        return self._begin(grid, grid.mean(1))
 
     def _expected(self, words: Tensor) -> dict[str, Tensor]:
         """Which images keep the expectation of hard attention, (B, 1), in training."""

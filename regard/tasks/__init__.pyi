@@ -11,3 +11,4 @@ from regard.tasks.squad import Squad as Squad
 from regard.tasks.tapes import Tapes as Tapes
 from regard.tasks.toy_grammar import ToyGrammar as ToyGrammar
 from regard.tasks.translation import Translation as Translation
+from regard.tasks.video_captions import VideoCaptions as VideoCaptions

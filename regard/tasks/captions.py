@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -29,12 +28,13 @@ from regard.data.captions import Captioned
 from regard.data.download import locate
 from regard.data.photographs import Photograph
 from regard.data.text import BadLines
-from regard.data.tokens import BOS, EOS, SPECIAL, UNKNOWN, Ragged
+from regard.data.tokens import UNKNOWN, Ragged
 from regard.decode.written import Written
 from regard.metrics import captions as metrics
 from regard.metrics import pointing
 from regard.tasks._batches import pad
 from regard.tasks._images import PLACES, SCENES, ImageConfig, ImageTask, Item, pixels_of
+from regard.tasks._words import Vocabulary, plan
 from regard.tasks.task import Batch, Loader, check_split, loader_of
 
 
@@ -66,9 +66,9 @@ class Captions(ImageTask):
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         super().__init__(config, data, known=known)
-        self.words: list[str] = [*SPECIAL, *self.known["words"]]
+        self._vocabulary = Vocabulary(self.known["words"])
+        self.words = self._vocabulary.words
         """What each token stands for."""
-        self._ids = {word: number for number, word in enumerate(self.words) if number > UNKNOWN}
         self.signatures: dict[str, str] = {}
         """sacrebleu's signatures of the last :meth:`measure`."""
         self._encoded = lru_cache(maxsize=len(SPLITS))(self._encode_all)
@@ -76,10 +76,8 @@ class Captions(ImageTask):
     def learn(self) -> dict[str, Any]:
         if self.generated:
             return {"words": scenes.vocabulary()}
-        counts = Counter(
-            word for each in self._part("train") for caption in each.captions for word in metrics.words(caption)
-        )
-        return {"words": sorted(word for word, count in counts.items() if count >= self.config.min_count)}
+        said = (caption for each in self._part("train") for caption in each.captions)
+        return {"words": Vocabulary.seen(said, self.config.min_count)}
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -134,11 +132,11 @@ class Captions(ImageTask):
 
     def encode(self, caption: str) -> list[int]:
         """The ids of a caption, without bos and eos."""
-        return [self._ids.get(word, UNKNOWN) for word in metrics.words(caption)]
+        return self._vocabulary.encode(caption)
 
     def write(self, tokens: Sequence[int], item: Any = None) -> Words:
         """The caption of ids."""
-        return Words([self.words[number] for number in tokens])
+        return Words(self._vocabulary.decode(tokens))
 
     def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
         """Of the first images of a split: BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D of captions beside all references, in
@@ -170,7 +168,7 @@ class Captions(ImageTask):
         return {"pointing": 100 * hits, "chance": 100 * chance}
 
     def _framed(self, caption: str) -> list[int]:
-        return [BOS, *self.encode(caption)[: self.config.max_length - 1], EOS]
+        return self._vocabulary.framed(caption, self.config.max_length)
 
     def _encode_all(self, split: str) -> tuple[Ragged, np.ndarray]:
         """Every caption of a split from bos to eos, and the number of its image."""
@@ -195,10 +193,10 @@ class Captions(ImageTask):
             return loader_of(make, -(-number // size), identity, f"{number:,} scenes an epoch")
         ids, owners = self._encoded(split)
         features = self.features(split)
-        plan = lru_cache(maxsize=1)(lambda epoch: _plan(ids.lengths, size, (seed, epoch) if shuffle else None))
+        planned = lru_cache(maxsize=1)(lambda epoch: plan(ids.lengths, size, (seed, epoch) if shuffle else None))
 
         def take(epoch: int, k: int) -> Batch:
-            rows = plan(epoch)[k]
+            rows = planned(epoch)[k]
             target, lengths = pad(ids, rows)
             return {"features": features[owners[rows]], "target": target, "target_lengths": lengths - 1}
 
@@ -208,7 +206,7 @@ class Captions(ImageTask):
             f"{len(features):,} images, {len(owners):,} captions, {len(self.words):,} words, {unknown:.1f} % unknown; "
             f"{features.shape[1]} places of {features.shape[2]} features"
         )
-        return loader_of(take, len(plan(0)), identity, report)
+        return loader_of(take, len(planned(0)), identity, report)
 
     def _batch_of_scenes(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
         drawn = [self.scene(split, row, seed, epoch) for row in rows]
@@ -218,12 +216,3 @@ class Captions(ImageTask):
             framed.append(self._framed(said[int(self.draws(split, row, seed, epoch).integers(len(said)))]))
         target, lengths = pad(Ragged.of(framed), np.arange(len(drawn)))
         return {**pixels_of([scene.image for scene in drawn]), "target": target, "target_lengths": lengths - 1}
-
-
-def _plan(lengths: np.ndarray, size: int, seed: tuple[int, int] | None) -> list[np.ndarray]:
-    """The rows of each batch, of like length: in random order, with equal lengths mixed, if there is a ``seed``."""
-    random = None if seed is None else np.random.default_rng(seed)
-    tie = np.arange(len(lengths)) if random is None else random.permutation(len(lengths))
-    order = np.lexsort((tie, lengths))
-    batches = [order[first : first + size] for first in range(0, len(order), size)]
-    return batches if random is None else [batches[number] for number in random.permutation(len(batches))]

@@ -191,9 +191,25 @@ class AskedTask(Task):
         """The vocabularies, ``target`` for one: systems for which they are equal can vote together."""
         raise NotImplementedError
 
+    def completed(self, items: Sequence[Any], model: Any) -> Sequence[Any]:
+        """Items with what a system that writes must find out about them first, such as the ingredients of a dish."""
+        return items
+
     def write(self, tokens: Sequence[int], item: Any) -> Words:
         """What was written, in words."""
         raise NotImplementedError
+
+    def remarks(self, item: Any) -> list[str]:
+        """What is said of an item beside what was written about it, in sentences."""
+        return []
+
+    def fields(self, item: Any, words: Words) -> dict[str, Any]:
+        """What a program may want to read of what was written about an item, as JSON holds it."""
+        return {}
+
+    perplexities: Mapping[str, Callable[[Batch], Batch]] = {}
+    """Perplexities that are measured of a system that writes: the name of each, and what becomes of a batch of a split
+    before its answers are read."""
 
     def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
         """Metrics of the answers to the first items of a split."""

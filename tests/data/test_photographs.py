@@ -145,3 +145,13 @@ def test_a_folder_is_listed_by_name(tmp_path):
     for name in ("b.JPG", "a.png", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
     assert [each.file.name for each in photographs.folder(tmp_path)] == ["a.png", "b.JPG"]
+
+
+def test_pixels_are_resized_as_files_are(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 255, (3, 20, 30), np.uint8)
+    Image.fromarray(pixels.transpose(1, 2, 0)).save(tmp_path / "a.png")
+    for fit in photographs.FITS:
+        found = photographs.resized(pixels, 12, fit=fit)
+        assert np.array_equal(found, photographs.read(tmp_path / "a.png", 12, fit=fit))
+    square = pixels[:, :, :20]
+    assert np.array_equal(photographs.resized(square, 20), square)

@@ -116,3 +116,26 @@ def test_an_ensemble_of_them():
     both = decode.Ensemble([model, model]).eval()
     alone, together = (search(each, batch, DecodeConfig(size=2)) for each in (model, both))
     assert alone[0][0].tokens == together[0][0].tokens
+
+
+class TwoSources(Captioner):
+    """Tells where it looked along two axes, of which the second is the first backwards."""
+
+    def alignment(self, state):
+        return {"places": state["looked"], "mirrored": state["looked"].flip(-1)}
+
+
+def test_a_writer_may_look_along_several_axes():
+    batch = {"image": torch.rand(3, 1, 8, 12, generator=torch.Generator().manual_seed(0))}
+    one, both = Captioner().eval(), TwoSources().eval()
+    config = DecodeConfig(size=3)
+    for single, several in zip(search(one, batch, config, nbest=2), search(both, batch, config, nbest=2)):
+        for expected, found in zip(single, several, strict=True):
+            assert found.tokens == expected.tokens and list(found.alignment) == ["places", "mirrored"]
+            assert torch.equal(found.alignment["places"], expected.alignment)
+            assert torch.equal(found.alignment["mirrored"], expected.alignment.flip(-1))
+    voted = decode.Ensemble([both, TwoSources().eval()])
+    ((single, *_), *_), ((mean, *_), *_) = search(both, batch, config), search(voted, batch, config)
+    assert mean.tokens == single.tokens
+    for name in ("places", "mirrored"):
+        torch.testing.assert_close(mean.alignment[name], single.alignment[name])

@@ -36,3 +36,11 @@ def test_total_variation():
 def test_entropy():
     maps = np.stack([one(3), np.full(16, 1 / 16), (one(0) + one(1)) / 2])
     assert pointing.entropy(maps) == pytest.approx([0, np.log(16), np.log(2)])
+
+
+def test_peaks_within_spans():
+    maps = [np.array([0.1, 0.6, 0.3]), np.array([0.5, 0.1, 0.2, 0.2])]
+    assert pointing.within(maps, [(1, 2), (1, 2)]) == (0.5, (2 / 3 + 2 / 4) / 2)
+    assert pointing.within([], []) == (0.0, 0.0)
+    with pytest.raises(ValueError, match="2 maps for 1 spans"):
+        pointing.within(maps, [(0, 1)])

@@ -256,3 +256,32 @@ class TestCaptions:
     def test_a_picture_is_bounded(self):
         with pytest.raises(ValidationError):
             Card(small("caption-scenes")).Question(image="A" * 120_001)
+
+
+class TestVideo:
+    def file(self, **arrays):
+        data = io.BytesIO()
+        np.savez_compressed(data, **arrays)
+        return base64.b64encode(data.getvalue()).decode()
+
+    def test_a_clip_that_was_sent_is_watched(self):
+        card = Card(small("video-moves"))
+        found = ask(card, clip=self.file(images=np.full((8, 32, 32, 3), 200, np.uint8)))
+        assert found.answers[0]["words"] == found.text.split() and found.pictures[0].kind == "film"
+        schema = card.Question.model_json_schema()["properties"]["clip"]
+        assert schema["widget"] == "file" and schema["accept"] == ".npz,.npy" and schema["default"] == ""
+
+    @pytest.mark.parametrize(
+        ("clip", "told"),
+        [
+            ("not base64", "not the bytes of a file in base64"),
+            (base64.b64encode(b"text").decode(), "the clip: not a whole archive"),
+        ],
+    )
+    def test_what_is_no_clip_is_told(self, clip, told):
+        found = ask(Card(small("video-moves")), clip=clip)
+        assert isinstance(found, Problem) and told in found.detail
+
+    def test_a_clip_of_the_wrong_shape_is_told(self):
+        found = ask(Card(small("video-moves")), clip=self.file(images=np.ones((8, 8), np.uint8)))
+        assert isinstance(found, Problem) and "(frames, height, width, 3) of bytes was expected" in found.detail

@@ -11,6 +11,7 @@ from regard.views import (
     alignment,
     canvas,
     document,
+    film,
     glimpses,
     graph,
     heads,
@@ -46,6 +47,7 @@ ALONG = np.array([[0.7, 0.5], [0.2, 0.3], [0.4, 0.4], [0.6, 0.6], [0.1, 0.2]])
 BOX = np.array([[10.0, 8.0, 6.0, 1.0]] * STEPS)
 READ = shares(2, 8)
 LOOKED = shares(3, 16).reshape(3, 4, 4)
+SHOTS = shares(3, 5)
 GRID = np.stack(np.meshgrid(np.linspace(-0.5, 0.5, 5), np.linspace(-0.5, 0.5, 5)), axis=-1).astype(np.float32)
 
 
@@ -71,6 +73,7 @@ VIEWS = {
     "graph": lambda: graph.view(ALONG, EDGES, 0, names=list("abcd"), kinds=[0, 1, 0, 1], classes=["odd", "even"]),
     "document": lambda: document.view(WORDS[:8], READ, rows=["who", "what"], marked=[1], question="Who is tired?"),
     "overlay": lambda: overlay.view(pixels(3, 16, 16), ["a", "black", "dog"], LOOKED),
+    "film": lambda: film.view(pixels(5, 3, 12, 12), ["someone", "fries", "fish"], SHOTS),
     "positions": lambda: positions.view(np.sin(np.outer(np.arange(30), 1 / 3 ** np.arange(8)))),
 }
 
@@ -239,6 +242,17 @@ class TestWhatIsShown:
         assert opened.locator(".field image").count() == 2
         top = opened.locator(".readout").inner_text()
         assert float(re.search(r"([\d.]+) %", top)[1]) == pytest.approx(100 * LOOKED[2].max(), abs=1)
+
+    def test_a_film(self, show):
+        opened = show(VIEWS["film"]())
+        said = [float(text.strip(" %<")) for text in opened.locator(".share").all_inner_texts()]
+        assert said == pytest.approx(100 * SHOTS.mean(0), abs=0.6)
+        opened.get_by_role("button", name="fish").hover()
+        said = [float(text.strip(" %<")) for text in opened.locator(".share").all_inner_texts()]
+        assert said == pytest.approx(100 * SHOTS[2], abs=0.6)
+        assert f"frame {SHOTS[2].argmax() + 1}," in opened.locator(".readout").inner_text()
+        veils = [float(each.get_attribute("opacity")) for each in opened.locator(".stage rect").all()]
+        assert int(np.argmin(veils)) == SHOTS[2].argmax() and min(veils) == 0
 
     def test_positions(self, show):
         opened = show(VIEWS["positions"]())

@@ -1,9 +1,10 @@
-"""Pictures with numbers in them: the walk through one query, encodings of positions, and words over an image."""
+"""Pictures with numbers in them: the walk through one query, encodings of positions, words over an image or a clip."""
 
 import numpy as np
 import pytest
 
-from regard.views import alignment, overlay, positions, walkthrough
+from regard.axes import Frames, Words
+from regard.views import alignment, between, film, overlay, positions, walkthrough
 
 QUERY = np.ones(64)
 KEYS = np.stack([1.75 * QUERY, 1.5 * QUERY])
@@ -77,3 +78,32 @@ def test_what_does_not_fit_an_image():
         overlay.view(np.ones((1, 4, 4)), ["a", "b"], np.ones((1, 4)))
     with pytest.raises(ValueError, match="not negative"):
         overlay.view(np.ones((1, 4, 4)), ["a"], -np.ones((1, 4)))
+
+
+def test_words_over_a_clip():
+    frames, weights = np.full((4, 3, 6, 8), 0.5), np.array([[0.1, 0.2, 0.3, 0.4], [0.0, 1.0, 0.0, 0.0]])
+    drawing = film.figure(frames, ["a", "$do<g>"], weights, title="Clip")
+    assert [axes.get_title() for axes in drawing.axes if axes.images] == ["1", "2", "3", "4"]
+    bars = [[patch.get_height() for patch in axes.patches] for axes in drawing.axes if axes.patches]
+    assert np.allclose(bars, weights)
+    assert {"Clip", "a", "$do<g>"} <= {text.get_text() for text in drawing.texts}
+    assert film.terminal(frames, ["a", "dog"], weights, width=60) == alignment.terminal(
+        weights, ["a", "dog"], ["1", "2", "3", "4"], width=60
+    )
+
+
+def test_frames_without_images_are_an_alignment():
+    weights = np.array([[0.1, 0.9]])
+    sides = [between.Side(Words(["dog"]), weights)]
+    assert between.picture(sides, Frames.numbered(2)).view().kind == "alignment"
+    shown = between.picture(sides, Frames.numbered(2, lambda: np.ones((2, 1, 4, 4))), title="dog").view()
+    assert shown.kind == "film" and shown.data["names"] == ["1", "2"] and shown.title == "dog"
+
+
+def test_what_does_not_fit_a_clip():
+    with pytest.raises(ValueError, match=r"weights \(1, 3\) for 2 frames"):
+        film.view(np.ones((2, 1, 4, 4)), ["a"], np.ones((1, 3)))
+    with pytest.raises(ValueError, match="not negative"):
+        film.view(np.ones((2, 1, 4, 4)), ["a"], -np.ones((1, 2)))
+    with pytest.raises(ValueError, match="frames should have 4 dimensions"):
+        film.view(np.ones((2, 4, 4)), ["a"], np.ones((1, 2)))

@@ -8,7 +8,7 @@ import { pad } from "./pad.js";
 
 let numbered = 0;
 
-const WIDGETS = { lines, pad: strokes, image: photo, number, hidden };
+const WIDGETS = { lines, pad: strokes, image: photo, file, number, hidden };
 
 export function field(name, schema, { change, signal }) {
   const types = { string: line, integer: number, number, boolean: check };
@@ -88,6 +88,38 @@ function strokes(options) {
 function photo(options) {
   const chosen = image(options);
   return { ...chosen, node: labelled(options, chosen.node) };
+}
+
+// A file to choose; what is read is its bytes in base64.
+function file(options) {
+  const { id, name, accept, longest, change } = options;
+  let held = "";
+  const status = element("p", { class: "about", role: "status" });
+  const input = element("input", { id, name, type: "file", accept, on: { change: () => take(input.files[0]) } });
+  const clear = element("button", { type: "button", class: "plain", hidden: true, on: { click: () => { set(""); change(0); } } }, "Remove");
+
+  async function take(chosen) {
+    if (!chosen) return;
+    if (chosen.size > longest) {
+      set("");
+      status.textContent = `${chosen.name} has ${chosen.size} bytes; at most ${longest} can be sent.`;
+      return;
+    }
+    const data = new Uint8Array(await chosen.arrayBuffer());
+    held = btoa(Array.from(data, (byte) => String.fromCharCode(byte)).join(""));
+    clear.hidden = false;
+    status.textContent = "";
+    change(0);
+  }
+
+  function set(value) {
+    held = value ?? "";
+    clear.hidden = !held;
+    status.textContent = "";
+    if (!held) input.value = "";
+  }
+
+  return { node: labelled(options, input, clear, status), read: () => held, set };
 }
 
 // What a person does not choose but a link may say.

@@ -1,0 +1,287 @@
+"""Clips with captions, as they lie on disk: features of frames, or the frames themselves.
+
+==========  ===========================================================================================================
+MSVD        ``training_label.json``: a list of ``{"id": "…", "caption": ["…", …]}``, and one ``.npz`` file with the
+            features of all clips: ``features`` (clips, frames, width) and ``ids``, the name of each
+folder      ``captions.tsv``: the name of a clip, a tab, a caption, several lines for a clip; or one such folder for
+            each split, ``train/captions.tsv`` and so on. The clips are one ``.npz`` file of all, as above, or for each
+            clip ``NAME.npz`` with ``features`` (frames, width), ``NAME.npy`` with that array alone, or a folder
+            ``NAME`` of pictures, which are its frames in the order of their names
+==========  ===========================================================================================================
+
+:func:`read` finds out which it is. Where there are no splits, clips are divided 7 : 1 : 2 by their names, and those
+that were cut from one video stay together: MSVD's names begin with that of a video, ``kWLNZzuo3do_24_31.avi``. A
+caption of a clip that is not there, and features of another shape, are named with their file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from regard.data import SPLITS, untrusted
+from regard.data.photographs import SUFFIXES, Photograph
+from regard.data.text import BadLines, clean, numbered_lines
+
+TABLE = "captions.tsv"
+FEATURES, IMAGES, IDS = "features", "images", "ids"
+UPLOAD = 16 << 20
+"""Bytes that a single clip may unpack to."""
+_LABELS = "*_label.json"
+_CUT = re.compile(r"(?P<video>.{11})_\d+_\d+(?:\.\w+)?")
+
+
+class Clip(NamedTuple):
+    """A clip and what is said of it: the features (frames, width) of its frames, or where their pictures are."""
+
+    name: str
+    captions: list[str]
+    features: np.ndarray | None = None
+    photographs: tuple[Photograph, ...] = ()
+
+
+Splits = dict[str, list[Clip]]
+
+
+def read(folder: Path, bad: BadLines | None = None) -> Splits:
+    """The clips of each split that there is."""
+    bad = bad or BadLines()
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: a folder with clips and captions was expected")
+    parts = {split: folder / split for split in SPLITS if (folder / split / TABLE).exists()}
+    if parts:
+        if "train" not in parts:
+            raise ValueError(f"{folder}: no train/{TABLE} is in it")
+        found = {split: _table(part, bad) for split, part in parts.items()}
+    elif labels := sorted(folder.glob(_LABELS)):
+        found = _divided([clip for path in labels for clip in _labelled(path, bad)], folder)
+    elif (folder / TABLE).exists():
+        found = _divided(_table(folder, bad), folder)
+    else:
+        raise ValueError(
+            f"{folder}: no captions are in it; {TABLE} with a clip, a tab and a caption on each line was expected, or "
+            "MSVD's training_label.json"
+        )
+    for split, many in found.items():
+        if not many:
+            raise ValueError(f"{folder}: no clip is in the split {split!r}")
+    _same_width([clip for many in found.values() for clip in many], folder)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Captions
+
+
+def _labelled(path: Path, bad: BadLines) -> list[Clip]:
+    """MSVD's."""
+    about = untrusted.parse_json(untrusted.read(path), path)
+    if not isinstance(about, list):
+        raise ValueError(f"{path}: a list of clips was expected, each with id and caption")
+    captions: dict[str, list[str]] = {}
+    first: dict[str, int] = {}
+    for number, entry in enumerate(about, 1):
+        said = entry.get("caption") if isinstance(entry, dict) else None
+        said = [said] if isinstance(said, str) else said
+        if not isinstance(said, list) or not isinstance(entry.get("id"), str):
+            bad.add("unreadable", path, number, f"entry {number} is not {{'id': …, 'caption': [ … ]}}")
+            continue
+        texts = [clean(text) for text in said if isinstance(text, str)]
+        if not any(texts):
+            bad.add("empty", path, number, f"{entry['id']} has no caption")
+            continue
+        captions.setdefault(entry["id"], []).extend(text for text in texts if text)
+        first.setdefault(entry["id"], number)
+    return _found(path, captions, first, bad)
+
+
+def _table(folder: Path, bad: BadLines) -> list[Clip]:
+    path = folder / TABLE
+    captions: dict[str, list[str]] = {}
+    first: dict[str, int] = {}
+    for number, line in numbered_lines(path):
+        if not line:
+            continue
+        name, tab, caption = line.partition("\t")
+        if not tab:
+            bad.add("unreadable", path, number, "no tab between a clip and its caption")
+        elif not clean(caption):
+            bad.add("empty", path, number, f"an empty caption of {name}")
+        else:
+            captions.setdefault(name.strip(), []).append(clean(caption))
+            first.setdefault(name.strip(), number)
+    return _found(path, captions, first, bad)
+
+
+def _found(path: Path, captions: dict[str, list[str]], first: dict[str, int], bad: BadLines) -> list[Clip]:
+    """The clips that captions in ``path`` name, with what is in the folder of them."""
+    folder = path.parent
+    together = _together(folder)
+    clips = []
+    for name, said in captions.items():
+        if name in together:
+            clips.append(Clip(name, said, together[name]))
+            continue
+        inside = folder / name
+        files = [inside, folder / f"{name}.npz", folder / f"{name}.npy"]
+        place = next((file for file in files if file.exists()), None)
+        if place is None or Path(name).is_absolute() or ".." in Path(name).parts:
+            bad.add("without a clip", path, first[name], f"the clip {name} is neither in an .npz file nor at {inside}")
+        elif place.is_dir():
+            clips.append(Clip(name, said, None, frames_of(place)))
+        else:
+            clips.append(Clip(name, said, features(place)))
+    return clips
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Frames
+
+
+def _together(folder: Path) -> dict[str, np.ndarray]:
+    """The features of each clip in the files that hold those of many."""
+    found: dict[str, np.ndarray] = {}
+    for path in sorted(folder.glob("*.npz")):
+        named = untrusted.unzip(path, f"{IDS}.npy".__eq__)
+        if not named:
+            continue  # of a single clip
+        held = untrusted.unzip(path, f"{FEATURES}.npy".__eq__)
+        if not held:
+            raise ValueError(f"{path}: there are {IDS} in it but no {FEATURES}")
+        ids = untrusted.texts(named[f"{IDS}.npy"], f"{path}, {IDS}")
+        values = untrusted.npy(held[f"{FEATURES}.npy"], f"{path}, {FEATURES}")
+        if values.ndim != 3 or len(values) != len(ids):
+            raise ValueError(f"{path}: features {values.shape} for {len(ids)} ids; (clips, frames, width) was expected")
+        for name, each in zip(ids, values):
+            found[name] = _checked(each, f"{path}, {name}")
+    return found
+
+
+def features(source: Path | bytes) -> np.ndarray:
+    """The features (frames, width) of a single clip, in an .npz or .npy file or in the bytes of one."""
+    values = _array(source, FEATURES)
+    if values is None:
+        raise ValueError(f"{_name(source)}: there is no array called {FEATURES!r} in it")
+    return _checked(values, _name(source))
+
+
+def pixels(source: Path | bytes) -> np.ndarray | None:
+    """The frames (frames, 3, height, width) of a single clip, bytes, if its file has them: an array ``images``
+    (frames, height, width, 3) of bytes."""
+    values = _array(source, IMAGES)
+    if values is None:
+        return None
+    if values.ndim != 4 or values.shape[-1] != 3 or 0 in values.shape or values.dtype != np.uint8:
+        told = f"{values.shape} of {values.dtype}"
+        raise ValueError(f"{_name(source)}: {IMAGES} {told}; (frames, height, width, 3) of bytes was expected")
+    return values.transpose(0, 3, 1, 2).copy()
+
+
+def _array(source: Path | bytes, name: str) -> np.ndarray | None:
+    """An array of a file; an .npy file holds features alone."""
+    if isinstance(source, Path):
+        if not source.exists():
+            raise ValueError(f"{source}: no such file")
+        if source.stat().st_size > UPLOAD:
+            raise ValueError(f"{source}: {source.stat().st_size:,} bytes are too many for one clip")
+        data = untrusted.regular(source).read_bytes()
+    else:
+        data = source
+    if data[:6] == b"\x93NUMPY":
+        return untrusted.npy(data, _name(source)) if name == FEATURES else None
+    try:
+        held = untrusted.unzip(data, f"{name}.npy".__eq__, UPLOAD)
+    except ValueError as error:
+        raise ValueError(str(error).replace("the file", _name(source), 1)) from None
+    return untrusted.npy(held[f"{name}.npy"], f"{_name(source)}, {name}") if held else None
+
+
+def _name(source: Path | bytes) -> str:
+    return "the clip" if isinstance(source, bytes) else str(source)
+
+
+def _checked(values: np.ndarray, where: str) -> np.ndarray:
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(f"{where}: features {values.shape}; (frames, width) was expected, and at least one of each")
+    if not np.isfinite(values).all():
+        frame = int(np.flatnonzero(~np.isfinite(values).all(1))[0])
+        raise ValueError(f"{where}: the features of frame {frame} are not finite")
+    return values
+
+
+def frames_of(folder: Path) -> tuple[Photograph, ...]:
+    """The pictures in a folder, by name."""
+    found = tuple(Photograph(file) for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES)
+    if not found:
+        raise ValueError(f"{folder}: no frame ({', '.join(SUFFIXES)}) is in it")
+    return found
+
+
+def spaced(count: int, most: int) -> np.ndarray:
+    """Which of ``count`` frames to take so that there are at most ``most``: at equal distances, the middle of each
+    part."""
+    if count <= most:
+        return np.arange(count)
+    return ((np.arange(most) + 0.5) * count / most).astype(np.int64)
+
+
+def _same_width(clips: Sequence[Clip], folder: Path) -> None:
+    kinds = {clip.features is None for clip in clips}
+    if len(kinds) > 1:
+        raise ValueError(f"{folder}: some clips have features and others pictures of frames; all must have the same")
+    widths = {clip.features.shape[1]: clip.name for clip in clips if clip.features is not None}
+    if len(widths) > 1:
+        (one, name), (other, its) = list(widths.items())[:2]
+        raise ValueError(f"{folder}: the frames of {name} have {one} features and those of {its} {other}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Splits
+
+
+def video(name: str) -> str:
+    """The video that a clip was cut from, if its name tells; else the clip."""
+    cut = _CUT.fullmatch(name)
+    return cut["video"] if cut else name
+
+
+def _divided(clips: Sequence[Clip], folder: Path) -> Splits:
+    """7 : 1 : 2 by the names of videos alone."""
+    videos: dict[str, list[Clip]] = {}
+    for clip in clips:
+        videos.setdefault(video(clip.name), []).append(clip)
+    if len(videos) < len(SPLITS):
+        raise ValueError(f"{folder}: {len(videos)} videos with captions are too few to train, validate and test")
+    order = [videos[name] for name in sorted(videos, key=_place)]
+    test, order = _first(order, len(clips) // 5, leave=2)
+    valid, order = _first(order, len(clips) // 10, leave=1)
+    return {"train": [clip for many in order for clip in many], "valid": valid, "test": test}
+
+
+def _first(videos: list[list[Clip]], wanted: int, leave: int) -> tuple[list[Clip], list[list[Clip]]]:
+    """As many of the first videos as have ``wanted`` clips, at least one and not the last ``leave``; and the others."""
+    taken: list[Clip] = []
+    number = 0
+    while number < len(videos) - leave and (not number or len(taken) < wanted):
+        taken += videos[number]
+        number += 1
+    return taken, videos[number:]
+
+
+def _place(name: str) -> bytes:
+    return hashlib.blake2b(name.encode(), digest_size=8).digest()
+
+
+def pad(arrays: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Clips of different lengths (F, …) as one array (B, longest, …) in float32, and their lengths (B,)."""
+    many = list(arrays)
+    lengths = np.array([len(each) for each in many], np.int64)
+    padded = np.zeros((len(many), int(lengths.max(initial=0)), *many[0].shape[1:]), np.float32)
+    for row, each in zip(padded, many):
+        row[: len(each)] = each
+    return padded, lengths
