@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -29,25 +28,22 @@ from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, bui
 Want = Literal["lazy"] | bool
 
 
-class _OnDemand:
-    """A field that may hold a function instead of a tensor, and calls it when it is first read."""
+def _on_demand(slot: str) -> Any:
+    """A field that may hold a function instead of a tensor, and calls it when it is first read.
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.slot = "_" + name
+    It is a property because torch.compile of torch 2.6 follows no other descriptor."""
 
-    def __get__(self, record: Any, owner: type | None = None) -> Tensor | None:
-        if record is None:
-            return None  # the default of the dataclass field
-        held = record.__dict__[self.slot]
+    def read(record: Attended) -> Tensor | None:
+        held = getattr(record, slot)
         if callable(held):
-            held = record.__dict__[self.slot] = held()
+            held = held()
+            setattr(record, slot, held)
         return held
 
-    def __set__(self, record: Any, value: Tensor | Callable[[], Tensor] | None) -> None:
-        record.__dict__[self.slot] = value
+    return property(read, lambda record, held: setattr(record, slot, held))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class Attended:
     """What looking gave: a record, not a tuple and not a tensor.
 
@@ -62,14 +58,26 @@ class Attended:
     """
 
     context: Tensor
-    weights: _OnDemand = _OnDemand()
-    scores: _OnDemand = _OnDemand()
+    weights: Tensor | None = None
+    scores: Tensor | None = None
     state: Any = None
     log_prob: Tensor | None = None
     edges: Any = None
 
+    def __init__(
+        self,
+        context: Tensor,
+        weights: Tensor | Callable[[], Tensor] | None = None,
+        scores: Tensor | Callable[[], Tensor] | None = None,
+        state: Any = None,
+        log_prob: Tensor | None = None,
+        edges: Any = None,
+    ):
+        self.context, self.state, self.log_prob, self.edges = context, state, log_prob, edges
+        self._weights, self._scores = weights, scores  # not by the properties, which torch.compile of 2.6 cannot set
+
     def __repr__(self) -> str:
-        weights = self.__dict__["_weights"]
+        weights = self._weights
         shown = tuple(weights.shape) if isinstance(weights, Tensor) else "when read" if weights else None
         return f"Attended(context={tuple(self.context.shape)}, weights={shown})"
 
@@ -87,6 +95,9 @@ class Attended:
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         raise TypeError(f"torch's {func.__name__} was given an Attended; give it out.context or out.weights")
+
+
+Attended.weights, Attended.scores = _on_demand("_weights"), _on_demand("_scores")
 
 
 def _flatten(out: Attended) -> tuple[list[Any], tuple[str, ...]]:
@@ -133,9 +144,6 @@ class Pending:
         return kernels.narrowed(self.normalizer(self.form.scores(), self.allowed), self.dtype)
 
 
-NOTHING: Mapping[str, Tensor] = MappingProxyType({})
-
-
 class Recipe(NamedTuple):
     """The parts of an attention."""
 
@@ -152,15 +160,15 @@ class Recipe(NamedTuple):
 class Call(NamedTuple):
     """What belongs to one call rather than to the mechanism."""
 
-    allowed: Tensor | None = None
+    allowed: Tensor | None
     """Boolean, broadcastable to (…, T, S)."""
-    causal: bool = False
+    causal: bool
     """Is ``allowed`` just the causal mask?"""
-    states: tuple[Any, ...] = ()
-    dropout: float = 0.0
-    want: Want = "lazy"
-    generator: torch.Generator | None = None
-    extras: Mapping[str, Tensor] = NOTHING
+    states: tuple[Any, ...]
+    dropout: float
+    want: Want
+    generator: torch.Generator | None
+    extras: Mapping[str, Tensor]
 
 
 def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
@@ -346,7 +354,7 @@ def answer(
         return witness.see(
             recipe, want, lambda asked: answer(recipe, query, memory, state, dropout, asked, generator, extras)
         )
-    extras = extras or NOTHING
+    extras = {} if extras is None else extras
     if want not in ("lazy", True, False):
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
     _check_query(recipe.score, query, memory)
@@ -386,8 +394,10 @@ def _look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended
     def once(memory: Memory, allowed: Tensor) -> Attended:
         if dice is not None and before is not None:  # a second look makes the same draws
             dice.set_state(before)
-        same = allowed is call.allowed
-        return look(recipe, query, memory, call if same else call._replace(allowed=allowed, causal=False))
+        if allowed is call.allowed:
+            return look(recipe, query, memory, call)
+        narrower = Call(allowed, False, call.states, call.dropout, call.want, call.generator, call.extras)
+        return look(recipe, query, memory, narrower)
 
     # A form is a product or a tanh of what it scores. Of other scores nothing is known.
     score, known = recipe.score, type(recipe.score).form is not Score.form
@@ -405,7 +415,7 @@ def _in_order(
             call.allowed if call.allowed is None or call.allowed.shape[-2] == 1 else call.allowed[..., t : t + 1, :]
         )
         extras = {name: tensor.narrow(axis, t, 1) for name, tensor in call.extras.items()}
-        step = call._replace(allowed=allowed, causal=False, states=states, want=True, extras=extras)
+        step = Call(allowed, False, states, call.dropout, True, call.generator, extras)
         outs.append(_look(recipe, query.narrow(axis, t, 1), memory, step))
         states = tuple(part.advance(held, outs[-1]) for part, held in zip(stateful, states, strict=True))
 
@@ -416,7 +426,7 @@ def _in_order(
     context = torch.cat([out.context for out in outs], dim=-2)
     out = Attended(context, log_prob=joined("log_prob", -1))
     if call.want:
-        out.weights, out.scores = joined("weights", -2), joined("scores", -2)
+        out._weights, out._scores = joined("weights", -2), joined("scores", -2)
     return out, states
 
 
@@ -461,7 +471,7 @@ def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tens
 
 
 def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
-    key, value = (memory.key, memory.value) if memory.pages is None else memory.pages[:2]
+    key, value = (memory.key, memory.value) if memory.pages is None else (memory.pages.key, memory.pages.value)
     asked, known = query.shape, key.shape if memory.pages is None else memory.shape
     fits = len(asked) == len(known) >= 2 and asked[:-2] == known[:-2] and query.device == key.device
     width = score.query_dim if score.query_dim is not None else known[-1] if score.same_width else asked[-1]

@@ -412,7 +412,7 @@ class _Recorder(TorchFunctionMode):
         if self.patterns is not None and not any(fnmatchcase(name, pattern) for pattern in self.patterns):
             return
         # Not `out.weights`: that would leave weights without a graph in the model's own record.
-        weights = vars(out)["_weights"]
+        weights = out._weights
         try:
             with torch.no_grad(), torch._C.DisableTorchFunction():
                 weights = weights() if callable(weights) else weights

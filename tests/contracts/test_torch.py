@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import operator
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
@@ -143,18 +145,58 @@ def test_compile_with_inductor(names: dict) -> None:
     compiled_equals_eager(steady(simple(names, mask=PADDING, seed=23)).to(torch.float32), backend="inductor")
 
 
-def test_compile_of_heads_and_masks() -> None:
+def whole_graph_equals_eager(step: Callable[..., Tensor]) -> None:
+    """``step(x, lengths)`` compiles without a graph break, for x (2, 5, 8)."""
     torch._dynamo.reset()
+    x, lengths = torch.randn(2, 5, 8), torch.tensor([5, 3])
+    found = torch.compile(step, fullgraph=True, backend="aot_eager")(x, lengths)
+    torch.testing.assert_close(found, step(x, lengths), atol=1e-5, rtol=1e-5)
+
+
+NO_OPERATORS = pytest.mark.skipif(
+    torch.__version__ < (2, 10), reason="its compiler knows no `&` of objects: use regard.masks.both"
+)
+
+
+@pytest.mark.parametrize("join", [regard.masks.both, pytest.param(operator.and_, marks=NO_OPERATORS)])
+def test_compile_of_heads_and_masks(join: Callable[..., regard.masks.Mask]) -> None:
     module = regard.MultiHead(8, 2, score="additive")
-    query = torch.randn(2, 5, 8)
+    whole_graph_equals_eager(
+        lambda x, lengths: module(x, mask=join(regard.masks.lengths(lengths), regard.masks.causal())).context
+    )
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        regard.Attention(),
+        regard.Attention("dot", window=regard.windows.LocalMonotonic(2)),
+        regard.MultiHead(8, 2, score="additive"),
+    ],
+    ids=["all keys", "window", "heads"],
+)
+def test_compile_of_weights_read_later(module: nn.Module) -> None:
+    def step(x: Tensor, lengths: Tensor) -> Tensor:
+        out = module(x, x, mask=regard.masks.lengths(lengths))
+        assert out.weights is not None
+        return out.context + out.weights.square().mean()
+
+    whole_graph_equals_eager(step)
+
+
+@pytest.mark.parametrize("name", ["within", "select", "append"])
+def test_compile_of_a_memory(name: str) -> None:
+    looker = regard.Attention(regard.scores.Additive(8, 8, 8)).requires_grad_(False)
+    change = {
+        "within": lambda memory, x: memory.within(regard.masks.causal()),
+        "select": lambda memory, x: memory.select(torch.tensor([1, 0])),
+        "append": lambda memory, x: memory.append(x),
+    }[name]
 
     def step(x: Tensor, lengths: Tensor) -> Tensor:
-        return module(x, mask=regard.masks.lengths(lengths) & regard.masks.causal()).context
+        return looker(x, change(looker.remember(x, mask=regard.masks.lengths(lengths)), x)).context
 
-    lengths = torch.tensor([5, 3])
-    expected = step(query, lengths)
-    found = torch.compile(step, fullgraph=True, backend="aot_eager")(query, lengths)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    whole_graph_equals_eager(step)
 
 
 class Exported(nn.Module):
