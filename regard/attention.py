@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -254,7 +254,7 @@ def attend(
         weights: ``"lazy"`` computes them when they are read, True now, False never.
         generator: drives dropout and sampling normalizers.
     """
-    recipe = Recipe(_part("scores", score), _part("normalizers", normalizer))
+    recipe = recipe_of(score, normalizer)
     if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.Attention")
     if recipe.stateful():
@@ -534,13 +534,23 @@ def _unpack(state: Any, stateful: list[Part]) -> tuple[Any, ...]:
     return states
 
 
-@lru_cache(maxsize=64)
-def _named(kind: str, name: str) -> Any:
-    return build(kind, name)
+_NAMED: dict[tuple[str, str], Any] = {}
+"""The parts that functions were given by name, built once."""
 
 
-def _part(kind: str, part: str | Part) -> Any:
-    return _named(kind, part) if isinstance(part, str) else build(kind, part)
+def recipe_of(score: str | Score, normalizer: str | Normalizer) -> Recipe:
+    """The recipe of a function, whose parts are instances or the names of such that need no arguments."""
+    wanted = ("scores", score), ("normalizers", normalizer)
+    for kind, part in wanted:
+        if isinstance(part, str):
+            _make_ready(kind, part)
+    return Recipe(*(_NAMED[kind, part] if isinstance(part, str) else build(kind, part) for kind, part in wanted))
+
+
+@torch.compiler.assume_constant_result  # or torch.compile would try to follow the import
+def _make_ready(kind: str, name: str) -> None:
+    if (kind, name) not in _NAMED:
+        _NAMED[kind, name] = build(kind, name)
 
 
 def _shape(tensor: Tensor) -> str:

@@ -27,7 +27,7 @@ import regard
 from contracts import builders
 from contracts.part_cases import KERNELS, Case, cases, each_part, gradients, named, simple, slopes, steady
 from contracts.test_gradients import dtype_of
-from regard import parts
+from regard import attention, parts
 
 PADDING = oracle.mask_lengths([5, 3], 5)
 
@@ -164,6 +164,19 @@ def test_compile_of_heads_and_masks(join: Callable[..., regard.masks.Mask]) -> N
     whole_graph_equals_eager(
         lambda x, lengths: module(x, mask=join(regard.masks.lengths(lengths), regard.masks.causal())).context
     )
+
+
+def test_compile_of_a_function() -> None:
+    """Its parts are built from their names while it is traced."""
+    attention._NAMED.clear()
+    whole_graph_equals_eager(
+        lambda x, lengths: regard.attend(x, x, score="cosine", normalizer="sparsemax", mask=masked(lengths)).context
+    )
+
+
+def masked(lengths: Tensor) -> regard.masks.Mask | None:
+    padding = torch.arange(5) >= lengths[:, None]
+    return regard.masks.from_torch(key_padding_mask=padding, attn_mask=torch.ones(5, 5).triu(1).bool())
 
 
 @pytest.mark.parametrize(
