@@ -212,6 +212,32 @@ def test_compile_of_a_memory(name: str) -> None:
     whole_graph_equals_eager(step)
 
 
+@pytest.mark.parametrize("kernel", [None, "plain"])
+@pytest.mark.parametrize("names", each_part())
+def test_determinism(names: dict, kernel: str | None) -> None:
+    """With torch.use_deterministic_algorithms, which refuses operations that are not, twice the same bits."""
+    case = steady(simple(names, mask=PADDING, seed=31)).to(torch.float32)
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        for first, second in zip(*(outcome(case, kernel) for _ in range(2)), strict=True):
+            assert torch.equal(first, second)
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def outcome(case: Case, kernel: str | None) -> list[Tensor]:
+    """Context, weights and gradients."""
+    inputs = case.tensors(grad=True)
+    out = run_seeded(case, kernel, inputs=inputs)
+    found = [out.context, out.weights]
+    if out.context.requires_grad:
+        wanted = [*inputs, *case.attention.parameters()]
+        slopes_found = torch.autograd.grad(out.context.square().sum(), wanted, allow_unused=True)
+        found += [slope for slope in slopes_found if slope is not None]
+    return found
+
+
 class Exported(nn.Module):
     """What a user would export: tensors in, tensors out."""
 
