@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -30,25 +30,22 @@ from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, bui
 Want = Literal["lazy"] | bool
 
 
-class _OnDemand:
-    """A field that may hold a function instead of a tensor, and calls it when it is first read."""
+def _on_demand(slot: str) -> Any:
+    """A field that may hold a function instead of a tensor, and calls it when it is first read.
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.slot = "_" + name
+    It is a property because torch.compile of torch 2.6 follows no other descriptor."""
 
-    def __get__(self, record: Any, owner: type | None = None) -> Tensor | None:
-        if record is None:
-            return None  # the default of the dataclass field
-        held = record.__dict__[self.slot]
+    def read(record: Attended) -> Tensor | None:
+        held = getattr(record, slot)
         if callable(held):
-            held = record.__dict__[self.slot] = held()
+            held = held()
+            setattr(record, slot, held)
         return held
 
-    def __set__(self, record: Any, value: Tensor | Callable[[], Tensor] | None) -> None:
-        record.__dict__[self.slot] = value
+    return property(read, lambda record, held: setattr(record, slot, held))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class Attended:
     """What looking gave: a record, not a tuple and not a tensor.
 
@@ -63,14 +60,26 @@ class Attended:
     """
 
     context: Tensor
-    weights: _OnDemand = _OnDemand()
-    scores: _OnDemand = _OnDemand()
+    weights: Tensor | None = None
+    scores: Tensor | None = None
     state: Any = None
     log_prob: Tensor | None = None
     edges: Any = None
 
+    def __init__(
+        self,
+        context: Tensor,
+        weights: Tensor | Callable[[], Tensor] | None = None,
+        scores: Tensor | Callable[[], Tensor] | None = None,
+        state: Any = None,
+        log_prob: Tensor | None = None,
+        edges: Any = None,
+    ):
+        self.context, self.state, self.log_prob, self.edges = context, state, log_prob, edges
+        self._weights, self._scores = weights, scores  # not by the properties, which torch.compile of 2.6 cannot set
+
     def __repr__(self) -> str:
-        weights = self.__dict__["_weights"]
+        weights = self._weights
         shown = tuple(weights.shape) if isinstance(weights, Tensor) else "when read" if weights else None
         return f"Attended(context={tuple(self.context.shape)}, weights={shown})"
 
@@ -88,6 +97,9 @@ class Attended:
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         raise TypeError(f"torch's {func.__name__} was given an Attended; give it out.context or out.weights")
+
+
+Attended.weights, Attended.scores = _on_demand("_weights"), _on_demand("_scores")
 
 
 def _flatten(out: Attended) -> tuple[list[Any], tuple[str, ...]]:
@@ -163,6 +175,11 @@ class Call:
     want: Want
     generator: torch.Generator | None
     extras: Mapping[str, Tensor]
+
+    def within(self, allowed: Tensor, extras: Mapping[str, Tensor] | None = None) -> Call:
+        """The same with another mask."""
+        extras = self.extras if extras is None else extras
+        return Call(allowed, False, self.states, self.dropout, self.want, self.generator, extras)
 
 
 def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
@@ -255,7 +272,7 @@ def attend(
         grouped: queries (B, H, T, D) may have more heads than keys (B, G, S, D), a multiple: heads 0 … H/G − 1 look at
             the first head of keys, and so on. Keys are not repeated for it.
     """
-    recipe = Recipe(_part("scores", score), _part("normalizers", normalizer))
+    recipe = recipe_of(score, normalizer)
     if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.Attention")
     if recipe.stateful():
@@ -402,8 +419,7 @@ def _look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended
     def once(memory: Memory, allowed: Tensor) -> Attended:
         if dice is not None and before is not None:  # a second look makes the same draws
             dice.set_state(before)
-        same = allowed is call.allowed
-        return look(recipe, query, memory, call if same else replace(call, allowed=allowed, causal=False))
+        return look(recipe, query, memory, call if allowed is call.allowed else call.within(allowed))
 
     # A form is a product or a tanh of what it scores. Of other scores nothing is known.
     score, known = recipe.score, type(recipe.score).form is not Score.form
@@ -450,19 +466,19 @@ def _around(recipe: Recipe, query: Tensor, memory: Memory, call: Call, mask: Mas
         cut = keys - queries - band.before
         if cut <= 0:
             return None
-        call = replace(call, allowed=mask.tensor(shape, query.device)[..., cut:])
+        call = call.within(mask.tensor(shape, query.device)[..., cut:])
         out, spread = _look(recipe, query, memory.last(keys - cut), call), partial(banded.in_front, cut)
     else:
         blocks = Blocks(queries, keys, band)
         if not kernels.blocks_pay(blocks.width, keys):
             return None
         extras = {name: blocks.cut(tensor, axis) for name, tensor in call.extras.items()}
-        call = replace(call, allowed=blocks.allowed(shape, query.device), extras=extras)
+        call = call.within(blocks.allowed(shape, query.device), extras)
         seen = Memory(blocks.seen(memory.key), blocks.seen(memory.value), group=memory.group)
         out, spread = _look(recipe, blocks.cut(query, axis), seen, call), blocks.spread
         out.context = blocks.join(out.context, axis)
-    out.weights = spoiled.later(spread, vars(out)["_weights"])
-    out.scores = spoiled.later(partial(spread, fill=float("-inf")), vars(out)["_scores"])
+    out.weights = spoiled.later(spread, out._weights)
+    out.scores = spoiled.later(partial(spread, fill=float("-inf")), out._scores)
     return out
 
 
@@ -476,7 +492,7 @@ def _in_order(
             call.allowed if call.allowed is None or call.allowed.shape[-2] == 1 else call.allowed[..., t : t + 1, :]
         )
         extras = {name: tensor.narrow(axis, t, 1) for name, tensor in call.extras.items()}
-        step = replace(call, allowed=allowed, causal=False, states=states, want=True, extras=extras)
+        step = Call(allowed, False, states, call.dropout, True, call.generator, extras)
         outs.append(_look(recipe, query.narrow(axis, t, 1), memory, step))
         states = tuple(part.advance(held, outs[-1]) for part, held in zip(stateful, states, strict=True))
 
@@ -487,7 +503,7 @@ def _in_order(
     context = torch.cat([out.context for out in outs], dim=-2)
     out = Attended(context, log_prob=joined("log_prob", -1))
     if call.want:
-        out.weights, out.scores = joined("weights", -2), joined("scores", -2)
+        out._weights, out._scores = joined("weights", -2), joined("scores", -2)
     return out, states
 
 
@@ -543,7 +559,7 @@ def _group(query: Tensor, key: Tensor) -> int:
 
 
 def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
-    key, value = (memory.key, memory.value) if memory.pages is None else memory.pages[:2]
+    key, value = (memory.key, memory.value) if memory.pages is None else (memory.pages.key, memory.pages.value)
     asked, known = query.shape, key.shape if memory.pages is None else memory.shape
     heads = (*known[:-3], known[-3] * memory.group) if memory.group > 1 else known[:-2]
     fits = len(asked) == len(known) >= 2 and asked[:-2] == heads and query.device == key.device
@@ -612,13 +628,23 @@ def _unpack(state: Any, stateful: list[Part]) -> tuple[Any, ...]:
     return states
 
 
-@lru_cache(maxsize=64)
-def _named(kind: str, name: str) -> Any:
-    return build(kind, name)
+_NAMED: dict[tuple[str, str], Any] = {}
+"""The parts that functions were given by name, built once."""
 
 
-def _part(kind: str, part: str | Part) -> Any:
-    return _named(kind, part) if isinstance(part, str) else build(kind, part)
+def recipe_of(score: str | Score, normalizer: str | Normalizer) -> Recipe:
+    """The recipe of a function, whose parts are instances or the names of such that need no arguments."""
+    wanted = ("scores", score), ("normalizers", normalizer)
+    for kind, part in wanted:
+        if isinstance(part, str):
+            _make_ready(kind, part)
+    return Recipe(*(_NAMED[kind, part] if isinstance(part, str) else build(kind, part) for kind, part in wanted))
+
+
+@torch.compiler.assume_constant_result  # or torch.compile would try to follow the import
+def _make_ready(kind: str, name: str) -> None:
+    if (kind, name) not in _NAMED:
+        _NAMED[kind, name] = build(kind, name)
 
 
 def _shape(tensor: Tensor) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -114,5 +112,17 @@ class Nearby:
         index = torch.where(self.mask, self.places, length)
         return wide.scatter(-1, index, weights)[..., :length]
 
-    def later(self, weights: Tensor, fill: float = 0.0) -> Callable[[], Tensor]:
-        return partial(self.spread, weights, fill)
+    def later(self, weights: Tensor, fill: float = 0.0) -> Narrow:
+        return Narrow(self, weights, fill)
+
+
+@dataclass(frozen=True, eq=False)
+class Narrow:
+    """Weights or scores of a window, (…, T, W), to be spread over all S keys when someone reads them."""
+
+    keys: Nearby
+    held: Tensor
+    fill: float
+
+    def __call__(self) -> Tensor:
+        return self.keys.spread(self.held, self.fill)

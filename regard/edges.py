@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import kernels
-from regard.attention import Attended, Recipe, Want, _drop, _part, witness
+from regard.attention import Attended, Recipe, Want, _drop, recipe_of, witness
 from regard.kernels import edges as fused
 from regard.normalizers import Sigmoid, Softmax
 from regard.parts import Normalizer, Score, build
@@ -167,7 +167,7 @@ def attend_edges(
         ``context`` (N_t, H, F), or (N_t, F) without heads; ``weights`` and ``scores`` (E, H), in the order of
         ``edges.index``, H = 1 without heads.
     """
-    recipe = Recipe(_part("scores", score), _part("normalizers", normalizer))
+    recipe = recipe_of(score, normalizer)
     if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.EdgeAttention")
     return _answer(recipe, query, key, value, edges, dropout, weights, generator)

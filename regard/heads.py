@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -12,7 +11,7 @@ from torch.nn.functional import linear
 
 from regard import masks
 from regard.attention import Attended, Attention, Want
-from regard.kernels.forms import AdditiveForm, DotForm
+from regard.kernels.forms import AdditiveForm, DotForm, replaced
 from regard.masks import Mask, Span
 from regard.memory import Memory
 from regard.parts import Normalizer, Position, Score, arguments, build, find
@@ -235,8 +234,8 @@ class PerHead(Score):
         # The scores that are built by name take the projected keys as they are: no need to stack a cache at each step.
         stacked = {"query": torch.stack([form.query for form in forms], dim=-3), "key": key}
         if isinstance(first, AdditiveForm):
-            return replace(first, **stacked, weight=torch.stack([form.weight for form in forms]))
-        return replace(first, **stacked)
+            return replaced(first, **stacked, weight=torch.stack([form.weight for form in forms]))
+        return replaced(first, **stacked)
 
 
 def _plain(layers: Sequence[nn.Module]) -> bool:
@@ -285,8 +284,7 @@ class _Unbatched(Mask):
 
 def _joined(out: Attended, context: Tensor, single: bool) -> Attended:
     """The heads' record with the joined context, without computing what nobody has read."""
-    held = vars(out)
-    weights, scores, log_prob = held["_weights"], held["_scores"], out.log_prob
+    weights, scores, log_prob = out._weights, out._scores, out.log_prob
     if single:
         context, weights, scores, log_prob = context[0], _first(weights), _first(scores), _first(log_prob)
     return Attended(context, weights, scores, out.state, log_prob)

@@ -336,7 +336,7 @@ def from_torch(
                 f"a 3-D attn_mask {_show(allowed.shape)} is (B·H, T, S): pass heads=H, a divisor of its size"
             )
         pairs = Pairs(allowed) if allowed.ndim == 2 else Dense(allowed.unflatten(0, (-1, heads)))
-        mask = pairs if mask is None else mask & pairs
+        mask = both(mask, pairs)
     return mask
 
 
@@ -364,7 +364,7 @@ def both(first: Mask | None, second: Mask | None) -> Mask | None:
     """The keys that both allow; None allows all."""
     if first is None or second is None:
         return first if second is None else second
-    return first & second
+    return Combined(torch.logical_and, first, second)  # not `&`, which torch.compile of torch 2.6 refuses
 
 
 def _operand(other: Mask | Tensor) -> Mask:

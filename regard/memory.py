@@ -30,29 +30,25 @@ class Memory:
 
     def __init__(
         self,
-        key: Tensor,
-        value: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
         mask: Mask | None = None,
         project: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]] | None = None,
         group: int = 1,
+        pages: Pages | None = None,
+        shelf: _Shelf | None = None,
     ):
-        self._key: Tensor | None = key
-        self._value: Tensor | None = value
+        """``key`` and ``value`` may be None where ``pages`` or a full ``shelf`` have them."""
+        if key is None and pages is None and shelf is not None:
+            key, value = shelf.filled()
+        self._key = key
+        self._value = value
         self.mask = mask
         self.project = project
         self.group = group
-        self.pages: Pages | None = None
-        self._shelf: _Shelf | None = None
+        self.pages = pages
+        self._shelf = shelf
         self._permits: Tensor | None = None
-
-    @classmethod
-    def _on(cls, shelf: _Shelf | None, pages: Pages | None, mask: Mask | None, like: Memory) -> Memory:
-        """All of a shelf, or a selection."""
-        memory = cls.__new__(cls)
-        memory._key, memory._value = (None, None) if pages is not None or shelf is None else shelf.filled()
-        memory.mask, memory.pages, memory._shelf, memory._permits = mask, pages, shelf, None
-        memory.project, memory.group = like.project, like.group
-        return memory
 
     @property
     def key(self) -> Tensor:
@@ -97,9 +93,8 @@ class Memory:
 
     def within(self, mask: Mask | Tensor) -> Memory:
         """The same memory, of which only what ``mask`` allows too may be attended."""
-        new = copy(self)
-        new.mask, new._permits = masks.both(self.mask, masks.as_mask(mask)), None
-        return new
+        joined = masks.both(self.mask, masks.as_mask(mask))
+        return Memory(self._key, self._value, joined, self.project, self.group, self.pages, self._shelf)
 
     def permits(self, query: Tensor) -> Tensor | None:
         """Boolean, broadcastable to (…, T, S): what these queries may attend. Where it is the same for every query, it
@@ -118,7 +113,7 @@ class Memory:
         new, cut = copy(self), self.length - count
         new.mask, new._shelf, new._permits = None, None, None
         if new.pages is not None:
-            new.pages = new.pages._replace(place=new.pages.place[:, cut:])
+            new.pages = Pages(new.pages.key, new.pages.value, new.pages.place[:, cut:])
         if new._key is not None:
             shared = new._value is new._key
             new._key = new._key[..., cut:, :]
@@ -148,7 +143,7 @@ class Memory:
         pages = self.pages
         if pages is None:
             pages = Pages.of(self.key, self.value) if shelf is None else shelf.pages()
-        return Memory._on(shelf, pages.select(index), mask, self)
+        return Memory(None, None, mask, self.project, self.group, pages.select(index), shelf)
 
     def append(self, key: Tensor, value: Tensor | None = None) -> Memory:
         """This memory and more keys (and values; keys by default) behind it, which every query may attend.
@@ -170,8 +165,8 @@ class Memory:
             shelf, pages = _Shelf(self.key, self.value, count), None
         place = shelf.put(key, value)
         if pages is not None:
-            pages = pages._replace(place=torch.cat([pages.place, place], dim=1))
-        return Memory._on(shelf, pages, mask, self)
+            pages = Pages(pages.key, pages.value, torch.cat([pages.place, place], dim=1))
+        return Memory(None, None, mask, self.project, self.group, pages, shelf)
 
 
 class _Shelf:

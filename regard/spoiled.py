@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from regard.candidates import Narrow
 from regard.kernels import groups
 from regard.memory import Memory
 
@@ -91,9 +91,9 @@ def harmless(out: Attended, memory: Memory, telling: bool = False) -> bool:
         return False
     if not out.context.requires_grad:
         return True
-    scores = vars(out)["_scores"]  # to read them might compute them
-    if isinstance(scores, partial):
-        scores = scores.args[0]  # those of a window
+    scores = out._scores  # to read them might compute them
+    if isinstance(scores, Narrow):
+        scores = scores.held
     if telling and isinstance(scores, Tensor) and scores.numel() < memory.key.numel() and sound(scores):
         return True  # masked values that did no harm to the context do none to gradients
     return sound(memory.key) and (memory.value is memory.key or sound(memory.value))
@@ -124,7 +124,7 @@ def _cleared_first(look: Callable[[Memory, Tensor], Attended], memory: Memory, a
     def marked(tensor: Tensor) -> Tensor:  # by a sum, so that the gradient of a loss that is NaN goes on
         return tensor + torch.where(sees, math.nan, 0.0).to(tensor.dtype)
 
-    out.context, out.weights = marked(out.context), later(marked, vars(out)["_weights"])
+    out.context, out._weights = marked(out.context), later(marked, out._weights)
     return out
 
 
@@ -135,7 +135,7 @@ def _joined(sees: Tensor, spoiled: Attended, clean: Attended) -> Attended:
         return torch.where(sees, theirs.detach(), ours)
 
     for name in ("weights", "scores"):
-        setattr(clean, name, later(joined, *(vars(out)["_" + name] for out in (spoiled, clean))))
+        setattr(clean, name, later(joined, *(getattr(out, "_" + name) for out in (spoiled, clean))))
     if clean.log_prob is not None and spoiled.log_prob is not None:
         clean.log_prob = joined(spoiled.log_prob.unsqueeze(-1), clean.log_prob.unsqueeze(-1)).squeeze(-1)
     clean.context = _Spoiled.apply(clean.context, spoiled.context.detach(), sees)

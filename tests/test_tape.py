@@ -920,7 +920,7 @@ class TestUnseen:
         for _ in range(2):
             with pytest.warns(UserWarning, match=r"could not see into 'fast' \(compiled.*force_eager") as caught:
                 tape, out = run()
-            assert caught[0].filename == __file__
+            assert [each.filename for each in caught if "regard" in str(each.message)] == [__file__]
             assert tape.names() == ["plain"]
             assert torch.equal(out, expected)
         with torch.compiler.set_stance("force_eager"), regard.record(model) as tape:
@@ -939,7 +939,7 @@ class TestUnseen:
         attention = regard.Attention()
         compiled, x = torch.compile(attention, backend="aot_eager", fullgraph=True), torch.randn(B, T, D)
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
+            warnings.filterwarnings("error", "regard")  # torch may have something to say about its compiler
             with regard.record(compiled) as tape:
                 compiled(x, x, weights=True)
         assert close(tape["attention"].weights, loops(x, x))

@@ -17,7 +17,6 @@ import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -26,7 +25,18 @@ from torch import Tensor
 from regard import _lazy
 from regard.kernels import additive, chunked, dot, edges, groups, local, single, spans
 from regard.kernels._once import forward_mode, no_forward_mode
-from regard.kernels.forms import HALVES, AdditiveForm, DotForm, LeakyForm, SplitForm, SquareForm, TiedForm, lift
+from regard.kernels.forms import (
+    HALVES,
+    AdditiveForm,
+    DotForm,
+    LeakyForm,
+    SplitForm,
+    SquareForm,
+    TiedForm,
+    lift,
+    replaced,
+    tensors_of,
+)
 from regard.kernels.spans import Spans
 from regard.masks import Mask, both
 from regard.normalizers.softmax import Softmax
@@ -66,7 +76,7 @@ def chosen(name: str) -> bool:
 def lower(score: Score, query: Tensor, key: Tensor, given: dict[str, Any]) -> Form | None:
     """The score in the words of the kernels, or None where the plain path is to be taken."""
     form = None if _choice.name == "plain" else score.form(query, key, **given)
-    return None if isinstance(form, LeakyForm | SplitForm) else form  # those have kernels for edges alone
+    return None if isinstance(form, (LeakyForm, SplitForm)) else form  # those have kernels for edges alone
 
 
 def lower_edges(score: Score, query: Tensor, key: Tensor, value: Tensor) -> DotForm | LeakyForm | SplitForm | None:
@@ -75,7 +85,7 @@ def lower_edges(score: Score, query: Tensor, key: Tensor, value: Tensor) -> DotF
     query (H, N_t, D) and projected key (H, N_s, D') are seen as queries and keys of H heads.
     """
     form = score.form(query, key) if _choice.name in ("auto", "fused") else None
-    if not isinstance(form, DotForm | LeakyForm | SplitForm):
+    if not isinstance(form, (DotForm, LeakyForm, SplitForm)):
         return None
     return _lift(form) if _fits_numba(form.query, form.key, value, halves=True) else None
 
@@ -111,11 +121,11 @@ def narrowed(weights: Tensor, dtype: torch.dtype) -> Tensor:
 def keep(form: _Any) -> _Any:
     """The form with copies of whatever an optimizer could change in place."""
     held: dict[str, Any] = {}
-    for name, tensor in vars(form).items():
-        own = _own(tensor) if isinstance(tensor, Tensor) else tensor
+    for name, tensor in tensors_of(form).items():
+        own = _own(tensor)
         if own is not tensor:
             held[name] = own
-    return replace(form, **held) if held else form
+    return replaced(form, **held) if held else form
 
 
 def scores(form: Form) -> Tensor:
@@ -145,7 +155,7 @@ def softmax_sum(
     fits = dot.fits(form, value, allowed, forced=_choice.name == "fused")
     fits = fits and (form.bias is None or (form.query.dtype == value.dtype and not form.cast))
     if form.bias is not None and (form.bias.requires_grad or not fits):  # SDPA has no gradient for a bias
-        weights = normalizer(groups.unfold(replace(form, norm=None).scores(), group), allowed)
+        weights = normalizer(groups.unfold(replaced(form, norm=None).scores(), group), allowed)
         return groups.unfold(groups.fold(narrowed(weights, value.dtype), group) @ value, group)
     if not fits:
         return None
@@ -229,7 +239,7 @@ def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
     """(…, T, W): the scores of the ``width`` keys from ``first`` (…, T) on; meaningless where no such key is."""
     leading, dtype = form.query.shape[:-2], form.query.dtype
     if isinstance(form, SquareForm) or not _fits_numba(form.query, form.key, halves=True):
-        rowwise = replace(
+        rowwise = replaced(
             form, query=form.query.unsqueeze(-2), key=rows(form.key, first, width), **_rowwise(form, first, width)
         )
         return rowwise.scores().squeeze(-2)
@@ -299,10 +309,8 @@ def _fits_numba(*tensors: Tensor, halves: bool = False) -> bool:
 
 def _lift(form: _Any) -> _Any:
     """The form in float32. Copies of (T + S)·D numbers cost little beside the T·S·D of a score."""
-    halves: dict[str, Any] = {
-        name: lift(x) for name, x in vars(form).items() if isinstance(x, Tensor) and x.dtype in HALVES
-    }
-    return replace(form, **halves) if halves else form
+    halves = {name: lift(tensor) for name, tensor in tensors_of(form).items() if tensor.dtype in HALVES}
+    return replaced(form, **halves) if halves else form
 
 
 def bare(*tensors: Tensor) -> bool:

@@ -39,7 +39,7 @@ class Pages(NamedTuple):
 
     def select(self, index: Tensor) -> Pages:
         """The items ``index``, in that order."""
-        return self._replace(place=self.place.index_select(0, index))
+        return Pages(self.key, self.value, self.place.index_select(0, index))
 
     def gather(self, rows: Tensor) -> Tensor:
         """(N, …, S, D): keys or values in order."""

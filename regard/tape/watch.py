@@ -63,7 +63,7 @@ class Seen:
     @classmethod
     def answer(cls, out: Attended, kind: str) -> Seen:
         """Of our own. Reading ``out.weights`` would leave weights without a graph in the model's own record."""
-        held = vars(out)["_weights"]
+        held = out._weights
         index = None if out.edges is None else out.edges.index
 
         def make() -> Tensor | Later | None:
