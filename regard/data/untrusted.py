@@ -10,7 +10,6 @@ import gzip
 import json
 import math
 import re
-import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from regard._files import regular
 
 GROWTH, ALWAYS = 50, 256 << 20
 """A compressed file may hold so many times its own size (text holds 3 to 10 times its own, pictures of digits 20
@@ -28,15 +29,6 @@ _NPY = re.compile(
     rb"\{'descr': '(?P<dtype>[<>|=]?[biuf][1248])', 'fortran_order': (?P<fortran>True|False), "
     rb"'shape': \((?P<shape>[\dL, ]{0,99})\),? *\} *\n?"
 )
-
-
-def regular(path: Path) -> Path:
-    """``path``, if a file is there or a link to one: a pipe or a device might never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(
-            f"{path}: not a file" + (" but a folder" if path.is_dir() else ", or a link to something else")
-        )
-    return path
 
 
 def most(path: Path) -> int:
