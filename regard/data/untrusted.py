@@ -10,7 +10,6 @@ import gzip
 import json
 import math
 import re
-import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from regard._files import regular
 
 GROWTH, ALWAYS = 50, 256 << 20
 """Limits on decompression: a file may expand by the factor GROWTH (text expands 3 to 10 times, images of digits 20
@@ -32,15 +33,6 @@ _NPY = re.compile(
 _TEXTS = re.compile(
     rb"\{'descr': '<U(?P<length>\d{1,6})', 'fortran_order': False, 'shape': \((?P<count>\d{1,12}),\),? *\} *\n?"
 )
-
-
-def regular(path: Path) -> Path:
-    """``path``, if a file is there or a link to one: a pipe or a device might never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(
-            f"{path}: not a file" + (" but a folder" if path.is_dir() else ", or a link to something else")
-        )
-    return path
 
 
 def most(path: Path) -> int:

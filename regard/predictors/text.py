@@ -170,7 +170,7 @@ class Text(Heads):
         """An answer a line, in the order of the lines; an empty line stays empty."""
         dictionary = _dictionary(replace_unknown) if replace_unknown else {} if copy_unknown else None
         asked = lines(file, "Type a sentence and press Enter; Ctrl-D ends.")
-        chunk = 1 if file is None and sys.stdin.isatty() else CHUNK
+        chunk = 1 if file is None and sys.stdin and sys.stdin.isatty() else CHUNK
         groups = iter(lambda: list(itertools.islice(asked, chunk)), [])
         told = partial(self._told, nbest=nbest, alignments=alignments, as_json=as_json, dictionary=dictionary)
         yield from itertools.chain.from_iterable(spread(told, groups, workers) if workers > 1 else map(told, groups))

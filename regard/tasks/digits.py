@@ -102,6 +102,10 @@ class Digits(Task):
     def learn(self) -> dict[str, Any]:
         return {"sizes": self._measure(), "classes": self._names()}
 
+    @classmethod
+    def unpack(cls, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
+        return {"sizes": dict(facts["sizes"]), "classes": list(facts["classes"])}
+
     @cached_property
     def pictures(self) -> dict[str, Pictures]:
         """The digits before anything becomes of them, by split."""

@@ -126,6 +126,8 @@ class Task:
         if not isinstance(values, dict) or not isinstance(home, str | None):
             raise ValueError(f"{path}: not the description of a task")
         config = _settings.build(cls.settings, {**values, **changes}, f"{path}: {name}")
+        if (wrong := _settings.mixed(about)) is not None:
+            raise ValueError(f"{path}: damaged, a list holds several types: {str(wrong)[:80]}")
         try:
             known = cls.unpack(about, folder)
         except (AttributeError, KeyError, TypeError, IndexError) as error:

@@ -94,15 +94,37 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     _check_sum(path)
     try:
         with safetensors.safe_open(path, framework="pt") as file:
+            facts, aliases = _facts(path, file)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a mapping)
-            facts = json.loads((file.metadata() or {}).get("regard", "{}"))
-    except (safetensors.SafetensorError, ValueError) as error:
+    except (safetensors.SafetensorError, UnicodeError) as error:
         raise Damaged(f"{path} is damaged, or is not a safetensors file ({error})") from error
-    _check_format(path, facts.get("format", FORMAT))
-    tensors |= {alias: tensors[name] for alias, name in facts.pop("aliases", {}).items()}
-    for ours in ("format", "sha256"):
-        facts.pop(ours, None)
-    return tensors, facts
+    return tensors | {alias: tensors[name] for alias, name in aliases.items()}, facts
+
+
+def count(path: Path) -> int:
+    """The number of tensors in a file of weights."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            return len(file.keys())
+    except safetensors.SafetensorError as error:
+        raise Damaged(f"{path} is damaged, or is not a safetensors file ({error})") from error
+
+
+def _facts(path: Path, file: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """What :func:`write_weights` wrote beside the tensors: facts, and names that share the tensor of another name."""
+    try:
+        facts = json.loads((file.metadata() or {}).get("regard", "{}"))
+        version, aliases, _ = (facts.pop(key, default) for key, default in _OURS.items())
+        wrong = [name for name in aliases.values() if name not in set(file.keys())]
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        raise Damaged(f"{path} is damaged: what it says of itself is not regard's ({_first_line(error)})") from error
+    _check_format(path, version)
+    if wrong:
+        raise Damaged(f"{path} is damaged: it has no tensor {wrong[0]!r}, which it gives another name")
+    return facts, aliases
+
+
+_OURS: dict[str, Any] = {"format": FORMAT, "aliases": {}, "sha256": ""}
 
 
 def _check_sum(path: Path) -> None:
@@ -126,18 +148,36 @@ def load_weights(model: nn.Module, source: Path | Mapping[str, Tensor], name: st
         tensors, name = read_weights(source)[0], str(source)
     else:
         tensors = source
+    check_fit(model, tensors, name)
+    model.load_state_dict(dict(tensors))
+
+
+def check_fit(model: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
+    """Whether tensors have the names, shapes and kinds of type (whole numbers, fractions) of a model's; an error names
+    those that have not."""
     own = model.state_dict()
+    both = [(key, tensors[key], own[key]) for key in own if key in tensors]
     troubles = [f"{key} is missing" for key in own if key not in tensors]
     troubles += [f"{key} is not in the model" for key in tensors if key not in own]
     troubles += [
-        f"{key} is {tuple(tensors[key].shape)}, in the model {tuple(own[key].shape)}"
-        for key in own
-        if key in tensors and tensors[key].shape != own[key].shape
+        f"{key} is {tuple(given.shape)}, in the model {tuple(wanted.shape)}"
+        for key, given, wanted in both
+        if given.shape != wanted.shape
+    ]
+    troubles += [
+        f"{key} is of type {given.dtype}, in the model {wanted.dtype}".replace("torch.", "")
+        for key, given, wanted in both
+        if _kind(given) != _kind(wanted)
     ]
     if troubles:
         more = f", and {len(troubles) - 4} more" if len(troubles) > 4 else ""
         raise ValueError(f"{name} do not fit this {type(model).__name__}: {'; '.join(troubles[:4])}{more}")
-    model.load_state_dict(dict(tensors))
+
+
+def _kind(tensor: Tensor) -> str:
+    if tensor.dtype is torch.bool:
+        return "bool"
+    return "fraction" if tensor.is_floating_point() else "complex" if tensor.is_complex() else "whole"
 
 
 def write(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:

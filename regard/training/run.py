@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,12 +27,18 @@ from typing import Any
 from torch import Tensor
 
 import regard
+from regard import _settings
 from regard._lazy import nearest
-from regard.training import checkpoint
+from regard.training import checkpoint, untrusted
 from regard.training.team import is_main
 
 FORMAT = 1
 _MODEL = re.compile(r"step-(\d+)\.safetensors")
+_FACTS: dict[str, Any] = {
+    **{"regard": str | None, "created": str | None, "packed": str | None},
+    **{"summary": dict | None, "history": list[dict] | None, "alignment": dict | None},
+}
+"""What ``run.json`` may say beside its format, and of which types."""
 
 
 class Run:
@@ -86,10 +93,13 @@ class Run:
             raise FileExistsError(f"{run.folder} is not empty and is not a run; choose another folder")
 
     @classmethod
-    def open(cls, folder: str | Path) -> Run:
-        """A run that exists, of the version that this code reads."""
+    def open(cls, folder: str | Path, *, trust: bool = True) -> Run:
+        """A run that exists, of the version that this code reads; see :func:`regard.training.untrusted.check_files` for
+        what is refused without ``trust``."""
         run = cls(folder)
         run.facts()
+        if not trust:
+            untrusted.check_files(run.folder)
         return run
 
     def facts(self) -> dict[str, Any]:
@@ -101,13 +111,16 @@ class Run:
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
             version = facts["format"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"{path} is damaged, or was not written by regard") from error
         if version != FORMAT:
             raise ValueError(
                 f"{self.folder} has format {version}, written by regard {facts.get('regard', '?')}; "
                 f"this is regard {regard.__version__}, which reads format {FORMAT}"
             )
+        for name, kind in _FACTS.items():
+            if not _settings.fits(facts.get(name), kind):
+                raise ValueError(f"{path}: {name} is {_settings.describe(kind)}, not {_shown(facts[name])}")
         return facts
 
     def note(self, **facts: Any) -> None:
@@ -205,6 +218,10 @@ class Run:
         """Remove what a killed process left half written, and old checkpoints."""
         for folder in (self.folder, self.models, self.checkpoints):
             checkpoint.tidy(folder)
+
+
+def _shown(value: Any) -> str:
+    return textwrap.shorten(repr(value), 80, placeholder=" …")
 
 
 def _lock(handle: int, folder: Path) -> None:
