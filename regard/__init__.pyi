@@ -1,4 +1,5 @@
 # Written by tools/stubs.py; tests keep it equal to the folder.
+from regard import explain as explain
 from regard import glimpses as glimpses
 from regard import kernels as kernels
 from regard import masks as masks

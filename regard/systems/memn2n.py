@@ -290,6 +290,20 @@ class MemN2N(nn.Module):
         return {"answer": answers, "probability": probability, "weights": weights}
 
     @torch.no_grad()
+    def log_probs(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """(B, G, V): the log-probability of each word as the answer, by each task's chosen restart; words that a task
+        does not know have the least there is."""
+        rows, tasks = batch["story"].shape[:2]
+        first = next(self.parameters())
+        least = torch.finfo(first.dtype).min
+        found = first.new_full((rows, tasks, max(group.words for group in self._groups())), least)
+        for group, logits, _, _ in self._answers(batch):
+            each = torch.arange(len(group.tasks), device=first.device)
+            best = logits[each, group.chosen()].transpose(0, 1).log_softmax(-1)  # (B, G, V)
+            found[:, torch.tensor(group.tasks, device=first.device), : group.words] = best
+        return found
+
+    @torch.no_grad()
     def pick(self, tasks: Sequence[int] | None = None, restart: int | None = None) -> MemN2N:
         """A smaller one with one restart of some tasks (all if None): the chosen one of each, or number ``restart``."""
         wanted = range(len(self.config.words)) if tasks is None else tasks
