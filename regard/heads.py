@@ -262,6 +262,10 @@ class _Unbatched(Mask):
     def tensor(self, shape: tuple[int, ...], device: torch.device | str | None = None) -> Tensor:
         return self.mask.tensor(shape[-2:], device)[(None,) * (len(shape) - 2)]
 
+    @property
+    def sparse(self) -> bool:  # type: ignore[override]
+        return self.mask.sparse
+
     def conjuncts(self) -> list[Mask]:
         return [_Unbatched(mask) for mask in self.mask.conjuncts()]
 

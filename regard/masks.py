@@ -230,6 +230,73 @@ class Near(Mask):
 
 
 @dataclass(frozen=True, eq=False)
+class Segments(Mask):
+    """Query t may see the keys of its own segment."""
+
+    ids: Tensor
+    sparse = True
+    _last: tuple[Any, Span | None] | None = field(default=None, init=False, repr=False)
+    """The stretches found last, and where."""
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        asked, known = self._placed(shape, device)
+        return (asked.unsqueeze(-1) == known.unsqueeze(-2)) & (known >= 0).unsqueeze(-2)
+
+    def span(self, shape: Shape, device: torch.device | str | None = None) -> Span | None:
+        if not may_look(self.ids):
+            return None
+        if torch.is_inference_mode_enabled() or self.ids.is_inference():
+            return self._found(shape, device)
+        asked, last = (tuple(shape), device, self.ids._version), self._last
+        if last is None or last[0] != asked:
+            last = asked, self._found(shape, device)
+            object.__setattr__(self, "_last", last)
+        return last[1]
+
+    def _found(self, shape: Shape, device: torch.device | str | None) -> Span | None:
+        """Where the segment of each query begins and ends, if none is in several pieces."""
+        _, ids = self._placed(shape, device)
+        if ids.shape[-1] == 0:
+            return None
+        place, edge = torch.arange(ids.shape[-1], device=ids.device), ids[..., :1] == ids[..., :1]
+        new = ids[..., 1:] != ids[..., :-1]
+        ordered = ids.sort(dim=-1).values
+        if bool((new.sum(-1) != (ordered[..., 1:] != ordered[..., :-1]).sum(-1)).any()):
+            return None
+        first = torch.where(torch.cat([edge, new], -1), place, 0).cummax(-1).values
+        ends = torch.where(torch.cat([new, edge], -1), place + 1, len(place))
+        stop = ends.flip(-1).cummin(-1).values.flip(-1)
+        stop = torch.where(ids < 0, first, stop)
+        asked = len(place) - shape[-2]
+        return first[..., asked:], stop[..., asked:]
+
+    def _placed(self, shape: Shape, device: torch.device | str | None) -> tuple[Tensor, Tensor]:
+        """The segments of queries and of keys, (…, T) and (…, S)."""
+        ids = self.ids if device is None else self.ids.to(device)
+        queries, keys = shape[-2:]
+        if ids.ndim == 2 and len(shape) == 2:
+            ids = ids.squeeze(0)
+        items = shape[0] if ids.ndim == 2 else 1
+        if ids.shape[-1] != keys or (ids.ndim == 2 and ids.shape[0] not in (1, items)) or ids.ndim > len(shape) - 1:
+            raise ValueError(f"segments of shape {_show(self.ids.shape)} do not fit scores of shape {_show(shape)}")
+        if queries > keys:
+            raise ValueError(f"the queries are the last of the {keys} places that have segments, and not {queries}")
+        if len(shape) > 2:
+            ids = ids.reshape((ids.shape[0] if ids.ndim == 2 else 1,) + (1,) * (len(shape) - 3) + (keys,))
+        return ids[..., keys - queries :], ids
+
+    def queries(self, rank: int) -> int:
+        return self.ids.shape[-1]
+
+    def select(self, index: Tensor) -> Mask:
+        return Segments(self.ids.index_select(0, index)) if self.ids.ndim == 2 and self.ids.shape[0] != 1 else self
+
+    def grow(self, shape: Shape, count: int, allowed: bool = True) -> Mask:
+        last = self.ids[..., -1:]
+        return Segments(torch.cat([self.ids, last.expand(*last.shape[:-1], count)], dim=-1))
+
+
+@dataclass(frozen=True, eq=False)
 class Combined(Mask):
     """Two masks joined by ``&`` or ``|``."""
 
@@ -313,6 +380,23 @@ def window(radius: int) -> Near:
     if radius < 0:
         raise ValueError(f"the radius of a window cannot be negative: {radius}")
     return Near(radius)
+
+
+def segments(ids: Tensor) -> Mask:
+    """Several sequences in one row: a query sees the keys of its own.
+
+    ``ids`` is (B, S) or (S,), integers: equal numbers belong together, and a negative one is padding, which nobody
+    sees and which sees nothing. ``torch.arange(len(lengths)).repeat_interleave(lengths)`` are those of sequences of
+    these lengths. As in :func:`causal`, T queries are the last of the S places. Where each sequence is in one piece,
+    the keys of the others are not read.
+    """
+    if not isinstance(ids, Tensor):
+        ids = torch.as_tensor(ids)
+    if ids.dtype.is_floating_point or ids.dtype == torch.bool or ids.is_complex():
+        raise ValueError(f"segments are numbered by integers, not {ids.dtype}: write ids.long()")
+    if ids.ndim not in (1, 2):
+        raise ValueError(f"segments are one number for each place, (B, S) or (S,), not {_show(ids.shape)}")
+    return Segments(ids)
 
 
 def from_torch(

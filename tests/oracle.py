@@ -666,6 +666,13 @@ def mask_window(queries: int, keys: int, radius: int) -> Array:
     ).reshape(queries, keys)
 
 
+def mask_segments(ids: Sequence[int], queries: int) -> Array:
+    """(T, S): T queries at the last of S places see the keys with the same number, unless that is negative"""
+    last = list(ids)[len(ids) - queries :]
+    found = [[mine == other and other >= 0 for other in ids] for mine in last]
+    return np.array(found, bool).reshape(queries, len(ids))
+
+
 def mask_rows(mask: Array | None, batch: tuple[int, ...], queries: int, keys: int) -> Array:
     """Any mask the public rule allows, written out as (*batch, T, S).
 

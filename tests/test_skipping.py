@@ -1,4 +1,4 @@
-"""Masks that kernels skip: windows are what a dense mask says they are, by every path, and cost less."""
+"""Masks that kernels skip: windows and packed sequences are what a dense mask says, by every path, and cost less."""
 
 from contextlib import nullcontext
 from itertools import product
@@ -25,7 +25,8 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(banded, "SIZE", 4)
     monkeypatch.setattr(spans, "LEAST", 4)
     monkeypatch.setattr(spans, "MOST", 4)
-    monkeypatch.setattr(spans, "pays", lambda *_: True)
+    monkeypatch.setattr(spans, "TINY", 2)
+    monkeypatch.setattr(spans.Spans, "pay", lambda *_: True)
 
 
 @pytest.fixture
@@ -83,10 +84,21 @@ def joined(kind, radius, lengths, dense):
 KINDS = ("window", "causal", "padded", "causal, padded", "two windows", "dense", "per query")
 
 
+def packed(kind, ids, lengths):
+    made = {
+        "segments": masks.segments(ids),
+        "causal": masks.causal() & masks.segments(ids),
+        "padded": masks.segments(ids) & masks.lengths(lengths),
+        "window": masks.segments(ids) & masks.window(2) & masks.causal(),
+    }
+    return made[kind]
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_windows_equal_dense_masks(kernel):
-    """200 shapes: blocks that do and do not divide T, T ≠ S, dead rows, radius 0, leading dimensions, shared keys."""
+    """Blocks that do and do not divide T, T ≠ S, dead rows, radius 0, leading dimensions, shared keys."""
 
+    @settings(max_examples=70)
     @given(
         st.sampled_from([(), (1,), (2,), (2, 2), (1, 4), (2, 1, 2)]),
         st.integers(1, 14),
@@ -116,6 +128,108 @@ def test_windows_equal_dense_masks(kernel):
         same(results[1], results[0], 1e-9 if dtype == torch.float64 else 3e-5)
 
     check()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_packed_sequences_equal_dense_masks(kernel):
+    """Segments that are long, short, in pieces, and padding; the queries are all places or the last of them."""
+
+    @settings(max_examples=70)
+    @given(
+        st.sampled_from([(), (1,), (3,), (2, 2)]),
+        st.integers(1, 24),
+        st.integers(0, 5),
+        st.sampled_from(["segments", "causal", "padded", "window"]),
+        st.sampled_from(["runs", "runs", "mixed", "padding", "alike"]),
+        st.sampled_from([torch.float32, torch.float64]),
+        st.integers(0, 2**16),
+    )
+    def check(batch, keys, fewer, kind, style, dtype, seed):
+        rng = np.random.default_rng(seed)
+        query, key, value = drawn(batch, max(keys - fewer, 1), keys, dtype=dtype, seed=seed)
+        items = batch[:1]
+        runs = (rng.random((*items, keys)) < rng.choice([0.05, 0.3, 0.8])).cumsum(-1)
+        ids = {"runs": runs, "mixed": rng.integers(0, 3, runs.shape), "alike": runs[..., :] * 0 + 7}.get(style, runs)
+        if style == "padding":
+            ids = np.where(np.arange(keys) >= rng.integers(0, keys + 1, (*items, 1)), -1, runs)
+        lengths = torch.from_numpy(rng.integers(0, keys + 1, items or (1,)))
+        mask = packed(kind, torch.from_numpy(ids), lengths)
+        results = []
+        for path in ("plain", kernel):
+            inputs = [x.clone().requires_grad_() for x in (query, key, value)]
+            with use(path):
+                results.append(everything(regard.attend(*inputs, mask=mask), inputs))
+        same(results[1], results[0], 1e-9 if dtype == torch.float64 else 3e-5)
+
+    check()
+
+
+@pytest.mark.parametrize("kernel", ["plain", *KERNELS])
+def test_a_packed_sequence_is_as_if_it_were_alone(kernel, paths):
+    """Sequences of 1, 7 and 4 places in one row, heads, rotary positions, causal or not; and NaN in one stays there."""
+    torch.manual_seed(0)
+    heads = regard.MultiHead(8, 4, key_heads=2, positions="rotary")
+    each = [torch.randn(1, n, 8) for n in (1, 7, 4)]
+    row = torch.cat(each, 1)
+    ids = torch.arange(3).repeat_interleave(torch.tensor([1, 7, 4]))
+    for more in (None, masks.causal()):
+        mask = masks.both(masks.segments(ids), more)
+        with use(kernel):
+            together = heads(row, mask=mask)
+            alone = [heads(x, mask=more) for x in each]
+        torch.testing.assert_close(together.context, torch.cat([x.context for x in alone], 1), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(together.weights[:, :, 1:8, 1:8], alone[1].weights, atol=1e-5, rtol=1e-5)
+        assert not together.weights[:, :, 1:8, 8:].any()
+        spoiled = row.clone()
+        spoiled[:, 8:] = torch.nan
+        with use(kernel):
+            context = heads(spoiled, mask=mask).context
+        torch.testing.assert_close(context[:, :8], together.context[:, :8], atol=1e-5, rtol=1e-5)
+        assert context[:, 8:].isnan().all()
+    if kernel in ("fused", None):
+        assert paths.count("_along") == 2
+    single = heads(row[0], mask=masks.segments(ids))
+    torch.testing.assert_close(single.context, heads(row, mask=masks.segments(ids)).context[0], atol=1e-5, rtol=1e-5)
+
+
+def test_segments_grow_and_are_selected():
+    ids = torch.tensor([[0, 0, 1], [4, 5, 5]])
+    mask = masks.segments(ids)
+    grown = mask.grow((2, 1, 3), 2)
+    assert grown.ids.tolist() == [[0, 0, 1, 1, 1], [4, 5, 5, 5, 5]]
+    last = grown.tensor((2, 1, 5))
+    assert last.tolist() == [[[False, False, True, True, True]], [[False, True, True, True, True]]]
+    assert grown.select(torch.tensor([1, 1])).ids.tolist() == [grown.ids[1].tolist()] * 2
+    assert masks.segments(ids[0]).select(torch.tensor([1])).ids.ndim == 1
+    memory = regard.Attention().remember(torch.randn(2, 3, 4), mask=mask)
+    assert memory.allowed().all()
+    assert mask.span((2, 3, 3)) is mask.span((2, 3, 3)), "found once for all layers"
+    ids[0, 0] = 9
+    assert mask.span((2, 3, 3))[1].tolist() == [[1, 2, 3], [1, 3, 3]], "and again when they change"
+    for bad, message in (
+        (lambda: masks.segments(ids.float()), "float32"),
+        (lambda: masks.segments(ids[None]), r"\(1, 2, 3\)"),
+        (lambda: mask.tensor((3, 3, 3)), r"\(2, 3\).*\(3, 3, 3\)"),
+        (lambda: mask.tensor((2, 3, 4)), r"\(2, 3\).*\(2, 3, 4\)"),
+        (lambda: mask.tensor((2, 4, 3)), "not 4"),
+        (lambda: mask.tensor((3, 3)), r"\(2, 3\).*\(3, 3\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            bad()
+
+
+def test_packed_sequences_compiled():
+    torch._dynamo.reset()
+    query, key, value = drawn((2,), 9, 9, dtype=torch.float32)
+    ids = torch.tensor([[0] * 4 + [1] * 5, [2] * 9])
+
+    attention = regard.Attention()
+
+    def step(query, ids):
+        return attention(query, key, value, mask=masks.segments(ids) & masks.causal()).context
+
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(query, ids), step(query, ids), atol=1e-5, rtol=1e-5)
 
 
 def test_the_equation():
@@ -368,7 +482,7 @@ def test_nothing_of_size_t_squared(monkeypatch):
         with Sizes():  # in which no number may be read: blocks
             torch.autograd.grad(regard.attend(*inputs, mask=mask).context.sum(), inputs)
         assert max(largest) < length * 8 * (128 + 32) * 4
-        plan = regard.kernels.spans_of(mask, (1, 1, length, length), inputs[0]).blocks(1)
+        plan = regard.kernels.spans_of(mask, (1, 1, length, length), inputs[0]).blocks
         assert sum((q.stop - q.start) * (k.stop - k.start) for _, q, k in plan) < length * 100
         assert regard.attend(*inputs, mask=mask).context.shape == (1, 1, length, 8)
 
@@ -378,10 +492,10 @@ def test_nothing_of_size_t_squared(monkeypatch):
 def test_every_pair_is_in_one_block(batch, queries, keys, seed):
     """The plan covers what a query sees, once, and a query that sees nothing is in it or not."""
     rng = np.random.default_rng(seed)
-    first = torch.from_numpy(rng.integers(0, keys + 1, (batch, queries)))
-    stop = torch.from_numpy(rng.integers(0, keys + 1, (batch, queries)))
+    first, stop = (torch.from_numpy(np.sort(rng.integers(0, keys + 1, (batch, queries)), 1)) for _ in range(2))
+    first = first.masked_fill(torch.from_numpy(rng.random((batch, queries)) < 0.1), keys)
     seen = np.zeros((batch, queries, keys), int)
-    for items, rows, columns in spans.Spans(first, stop).blocks(batch):
+    for items, rows, columns in spans.Spans.of(first, stop, batch).blocks:
         seen[items, rows, columns] += 1
     place = np.arange(keys)
     wanted = (place >= first.numpy()[..., None]) & (place < stop.numpy()[..., None])

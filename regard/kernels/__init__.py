@@ -180,9 +180,10 @@ def spans_of(mask: Mask, shape: tuple[int, ...], query: Tensor) -> Spans | None:
     if first is None or stop is None:
         return None
     first, stop = (end.expand(*end.shape[:-1], shape[-2]).reshape(-1, shape[-2]) for end in (first, stop))
-    if _choice.name == "auto" and not spans.pays(first, stop, shape):
-        return None
-    return Spans(first, stop, None if rest is None else dot.four(rest.tensor(shape, query.device)))
+    items, heads = math.prod(shape[:-2][:1]), math.prod(shape[:-2][1:])
+    allowed = None if rest is None else dot.four(rest.tensor(shape, query.device))
+    found = Spans.of(first, stop, items, allowed)
+    return found if _choice.name == "fused" or found.pay(math.prod(shape), heads) else None
 
 
 def span_sum(form: Form | None, normalizer: Normalizer, value: Tensor, seen: Spans, group: int = 1) -> Tensor | None:

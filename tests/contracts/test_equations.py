@@ -264,7 +264,7 @@ def test_multi_head() -> None:
 
 
 def test_masks() -> None:
-    """lengths, causal, window and their combinations, written out."""
+    """lengths, causal, window, segments and their combinations, written out."""
 
     @given(st.integers(1, 3), st.integers(0, 5), st.integers(0, 6), st.integers(0, 3), st.integers(0, 2**16))
     def check(batch: int, queries: int, keys: int, radius: int, seed: int) -> None:
@@ -279,6 +279,10 @@ def test_masks() -> None:
             "causal": (regard.masks.causal(), oracle.mask_causal(queries, keys)),
             "window": (regard.masks.window(radius), oracle.mask_window(queries, keys, radius)),
         }
+        if queries <= keys:
+            ids = rng.integers(-1, 2, (batch, keys))
+            expected = np.stack([oracle.mask_segments(row.tolist(), queries) for row in ids])
+            made["segments"] = (regard.masks.segments(torch.from_numpy(ids)), expected)
         for rule, expected in made.values():
             found = rule.tensor(shape).expand(shape).numpy()
             assert (found == np.broadcast_to(expected, shape)).all()
