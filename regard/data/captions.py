@@ -23,8 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data import SPLITS, photographs
-from regard.data.photographs import SUFFIXES, Photograph
+from regard.data import SPLITS
+from regard.data.photographs import Album, Photograph
 from regard.data.text import BadLines, clean, numbered_lines
 
 TABLE = "captions.tsv"
@@ -77,7 +77,7 @@ def read_flickr(folder: Path, bad: BadLines) -> Splits:
             captions.setdefault(parts["image"], []).append(caption)
         else:
             bad.add("empty", tokens, number, f"an empty caption of {parts['image']}")
-    images = _Images(folder, [folder, *_folders(folder), *sorted(folder.glob("*.zip"))])
+    images = Album(folder, [folder, *_folders(folder), *sorted(folder.glob("*.zip"))])
     lists = sorted(folder.glob("*Images.txt"))
     if not lists:
         named = ((name, tokens, 0) for name in captions)
@@ -105,7 +105,7 @@ def read_coco(folder: Path, bad: BadLines) -> Splits:
             continue
         names, captions = _annotations(path, bad)
         places = [folder / part, folder / f"{part}.zip", folder / "images", folder / "images" / part, folder]
-        images = _Images(folder, places)
+        images = Album(folder, places)
         named = ((name, path, 0) for name in names if name in captions)
         splits.setdefault(split, []).extend(_found(named, captions, images, bad))
     if not splits:
@@ -168,7 +168,7 @@ def _table(folder: Path, bad: BadLines) -> list[Captioned]:
         else:
             captions.setdefault(name.strip(), []).append(clean(caption))
             first.setdefault(name.strip(), number)
-    images = _Images(folder, [folder, folder / "images", *sorted(folder.glob("*.zip"))])
+    images = Album(folder, [folder, folder / "images", *sorted(folder.glob("*.zip"))])
     return _found(((name, path, first[name]) for name in captions), captions, images, bad)
 
 
@@ -176,42 +176,12 @@ def _table(folder: Path, bad: BadLines) -> list[Captioned]:
 # What they share
 
 
-class _Images:
-    """Photographs in folders and archives, found by name; by its stem, if it has another suffix there."""
-
-    def __init__(self, home: Path, places: Iterable[Path]):
-        self.home = home
-        self.names: dict[str, Photograph] = {}
-        self.stems: dict[str, Photograph] = {}
-        self.places = [place for place in places if place.exists()]
-        for place in self.places:
-            for photograph in _listed(place):
-                name = photograph.member or photograph.file.name
-                name = name.rpartition("/")[2]
-                self.names.setdefault(name, photograph)
-                self.stems.setdefault(name.rpartition(".")[0], photograph)
-
-    def find(self, name: str) -> Photograph | None:
-        if name in self.names:
-            return self.names[name]
-        inside = self.home / name  # it may say in which folder
-        if inside.is_file():
-            return Photograph(inside)
-        return self.stems.get(name.rpartition(".")[0])
-
-
-def _listed(place: Path) -> list[Photograph]:
-    if place.is_dir():
-        return [Photograph(file) for file in sorted(place.iterdir()) if file.suffix.lower() in SUFFIXES]
-    return photographs.folder(place)
-
-
 def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir())
 
 
 def _found(
-    named: Iterable[tuple[str, Path, int]], captions: Mapping[str, Sequence[str]], images: _Images, bad: BadLines
+    named: Iterable[tuple[str, Path, int]], captions: Mapping[str, Sequence[str]], images: Album, bad: BadLines
 ) -> list[Captioned]:
     """Images by name, each with the place that names it."""
     found = []

@@ -122,6 +122,13 @@ SETS: dict[str, DataSet] = {
         '{{"id": "…", "caption": ["…", …]}}, and put it into {folder} with an .npz file of what a network made of the '
         "frames: features (clips, frames, width) and ids",
     ),
+    "recipes": DataSet(
+        about="384 recipes, some with a photograph, from based.cooking and Public Domain Recipes",
+        licence="public domain",
+        page="https://github.com/LukeSmithxyz/based.cooking",
+        by_hand="Take the recipes and photographs from {page}, write a JSON object with title, ingredients, directions "
+        "and image a line, as recipes.jsonl, and put it into {folder} with a folder or zip archive of the photographs",
+    ),
     "wmt14-en-de": DataSet(
         about="4.5 million sentences of European news and parliament, English and German",
         licence="for research",

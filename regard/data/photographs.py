@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+from collections.abc import Iterable
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -150,6 +151,42 @@ def folder(path: Path) -> list[Photograph]:
     if not found:
         raise ValueError(f"{path}: no photograph ({', '.join(SUFFIXES)}) is in it")
     return found
+
+
+class Album:
+    """Photographs in folders and zip archives, found by name; by its stem, if it has another suffix there.
+
+    Args:
+        home: the folder that names may be relative to.
+        places: folders and archives to look into; those that do not exist are left out.
+    """
+
+    def __init__(self, home: Path, places: Iterable[Path]):
+        self.home = home
+        self.places = [place for place in places if place.exists()]
+        self._names: dict[str, Photograph] = {}
+        self._stems: dict[str, Photograph] = {}
+        for place in self.places:
+            for photograph in _listed(place):
+                name = photograph.member or photograph.file.name
+                name = name.rpartition("/")[2]
+                self._names.setdefault(name, photograph)
+                self._stems.setdefault(name.rpartition(".")[0], photograph)
+
+    def find(self, name: str) -> Photograph | None:
+        """The photograph of that name, if there is one."""
+        if name in self._names:
+            return self._names[name]
+        inside = self.home / name  # it may say in which folder
+        if inside.is_file():
+            return Photograph(inside)
+        return self._stems.get(name.rpartition(".")[0])
+
+
+def _listed(place: Path) -> list[Photograph]:
+    if place.is_dir():
+        return [Photograph(file) for file in sorted(place.iterdir()) if file.suffix.lower() in SUFFIXES]
+    return folder(place)
 
 
 def _name(source: Source) -> str:

@@ -3,6 +3,7 @@ from regard.tasks.babi import Babi as Babi
 from regard.tasks.captions import Captions as Captions
 from regard.tasks.catch import Catch as Catch
 from regard.tasks.cloze import Cloze as Cloze
+from regard.tasks.cooking import Cooking as Cooking
 from regard.tasks.counting import Counting as Counting
 from regard.tasks.digits import Digits as Digits
 from regard.tasks.graphs import Graphs as Graphs
