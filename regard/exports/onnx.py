@@ -92,7 +92,9 @@ class Step(nn.Module):
 
     def forward(self, token: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         logits, state = self.model.step(token, shaped(tensors, self.example))
-        return logits.log_softmax(-1), self.model.alignment(state), *flat(state)
+        # The exporter of torch 2.6 gives an input that is also an output the output's name.
+        fresh = (t.clone() if any(t is given for given in tensors) else t for t in flat(state))
+        return logits.log_softmax(-1), self.model.alignment(state), *fresh
 
 
 def flat(state: Any) -> list[Tensor]:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from regard._lazy import nearest
+
+if TYPE_CHECKING:
+    import torch
 
 OPTIMIZERS = ("adam", "adamw", "sgd", "adadelta")
 SCHEDULES = ("constant", "noam", "inverse_sqrt", "cosine", "step", "plateau")
 PRECISIONS = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 
 
+def seen_accelerator() -> torch.device | None:
+    """What torch sees on this machine beside the CPU."""
+    import torch
+
+    return torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+
+
 def _no_device(device: str) -> str:
     """What to do instead of naming an accelerator."""
     import torch
 
-    found = torch.accelerator.current_accelerator(check_available=True)
+    found = seen_accelerator()
     seen = "no accelerator" if found is None else f"{found.type}, which auto takes"
     return f"device = {device!r}: it is auto or cpu. auto takes what torch sees; torch {torch.__version__} sees {seen}"
 
