@@ -25,6 +25,8 @@ _HOMES = {
     "runs": ("load", "train"),
     "tape": ("Tape", "change", "record"),
 }
-_ROOMS = ("explain", "glimpses", "kernels", "masks", "normalizers", "parts", "positions", "refiners", "scores", "windows")
+_ROOMS = (
+    *("explain", "glimpses", "kernels", "masks", "normalizers", "parts", "positions", "refiners", "scores", "windows"),
+)
 
 __getattr__, __dir__ = front(__name__, _HOMES, _ROOMS)
