@@ -249,14 +249,15 @@ class _Loop:
         better = state.best is None or (value < state.best if config.mode == "min" else value > state.best)
         better = not math.isnan(value) and better
         # What could not be written is not the best that we have.
-        if better and self.write(lambda: self.run.write_model("best", weights, facts)):
+        kept = better and self.write(lambda: self.run.write_model("best", weights, facts))
+        if kept:
             state.best, state.best_step = value, state.step
         state.bad = 0 if better else state.bad + 1
         self.schedule.observe(better)
         if self.metrics:
             self.metrics.log("valid", state.step, {"epoch": self.position, **values})
         text = f"step {state.step}  epoch {self.position:.2f}  valid: {numbers(values)}"
-        self.progress.say(text + ("  (best)" if better else ""))
+        self.progress.say(text + ("  (best)" if kept else "  (better, but it could not be written)" if better else ""))
 
     def validate(self) -> dict[str, float] | None:
         """The model's outputs over the validation data. Every time the same batches and random numbers, and none of the
@@ -285,6 +286,7 @@ class _Loop:
         """A line of metrics: the means since the line before."""
         _, speed = self.speed()
         self.check_finite()
+        self.check_folder()
         values = self.means.read() | {"grad_norm": float(self.norm), "lr": rate}
         if self.metrics:
             clock = {"units_per_second": speed, "minutes": self.seconds / 60}
@@ -384,6 +386,7 @@ class _Loop:
         """Let the first process write; whether there was room."""
         full = False
         if self.team.main:
+            self.check_folder()
             try:
                 writing()
             except OSError as error:
@@ -397,6 +400,14 @@ class _Loop:
                     raise OSError(error.errno, text + "; make room" + self.how_to_go_on()) from error
                 self.progress.say(text + "; training goes on, make room meanwhile")
         return not self.team.any(full)[0]
+
+    def check_folder(self) -> None:
+        """A folder that was removed is not made anew, since its recipe and its task are gone."""
+        if self.team.main and not (self.run.folder / "run.json").exists():
+            raise FileNotFoundError(
+                f"{self.run.folder} was removed, or moved away, while it was trained: step {self.state.step} cannot be "
+                "written, and the training ends"
+            )
 
     def how_to_go_on(self) -> str:
         return f"; go on with: {self.command}" if self.command else ""
