@@ -15,6 +15,8 @@ from regard.decode.states import Writer
 from regard.decode.tree import Hypothesis
 
 METHODS = ("beam", "greedy", "sample")
+UNKNOWN = 3
+"""The token of unknown words."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class DecodeConfig:
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
+    unknown: bool = True
+    """May answers hold the token that stands for all unknown words?"""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -56,6 +60,7 @@ def decode(
     first."""
     longest = ((model.limit(batch) * config.ratio).long() + config.extra).clamp(min=1)  # type: ignore[attr-defined]
     options: dict[str, Any] = {"max_length": longest, "alignments": alignments}
+    model = model if config.unknown else _Known(model)
     if config.method == "greedy":
         return greedy(model, batch, **options)
     if config.method == "sample":
@@ -63,3 +68,20 @@ def decode(
         return sample(model, batch, samples=nbest, generator=generator, **drawn, **options)
     size = max(config.size, nbest)
     return beam(model, batch, size=size, length_penalty=config.length_penalty, nbest=nbest, **options)
+
+
+class _Known:
+    """A writer that writes no unknown words; what it has besides ``step`` is the writer's own."""
+
+    def __init__(self, model: Writer):
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def start(self, batch: Any) -> Any:
+        return self._model.start(batch)
+
+    def step(self, token: Tensor, state: Any) -> tuple[Tensor, Any]:
+        logits, state = self._model.step(token, state)
+        return logits.index_fill(-1, torch.tensor([UNKNOWN], device=logits.device), float("-inf")), state

@@ -21,7 +21,8 @@ masked, and without ingredients those: a row without an allowed key gives contex
 only the text teach the decoder too.
 
 The loss is that of the words and, of recipes with a photograph, ``set_weight`` times −Σ log p of being or not being
-an ingredient; and ``shrink`` ‖W‖², since there may be few photographs.
+an ingredient; and ``shrink`` times the squares of the weights of the two layers that read the features, this one and
+the one that makes them as wide as the decoder: where there are few photographs, they would learn them by heart.
 
 Deviations: the paper's ingredients are predicted by a Transformer of their own with a loss that pools over its steps;
 here they are labels that are predicted independently. All is trained at once, with the true ingredients for the
@@ -64,7 +65,7 @@ class Config:
         fusion: how a layer looks at image and ingredients; see the module's docstring.
         dropout: of embeddings, sub-layers, and what is looked at.
         set_weight: weight of the loss of the ingredients.
-        shrink: weight of ‖W‖² of the layer that predicts them.
+        shrink: weight of the squares of the weights that read the features of an image.
     """
 
     vocab: int
@@ -212,7 +213,8 @@ class InverseCooking(nn.Module):
         labels, real = batch["labels"], batch["has_image"]
         each = binary_cross_entropy_with_logits(self._scores(grid), labels, reduction="none").sum(-1)
         missed = (each * real).sum() / found["count"].clamp_min(1)  # to a word, as all numbers here
-        loss = found["loss"] + self.config.set_weight * missed + self.config.shrink * self.set.weight.square().sum()
+        large = self.set.weight.square().sum() + self.places.weight.square().sum()
+        loss = found["loss"] + self.config.set_weight * missed + self.config.shrink * large
         return {**found, "loss": loss, "set_nll": missed.detach()}
 
     # -----------------------------------------------------------------------------------------------------------------

@@ -139,3 +139,21 @@ def test_a_writer_may_look_along_several_axes():
     assert mean.tokens == single.tokens
     for name in ("places", "mirrored"):
         torch.testing.assert_close(mean.alignment[name], single.alignment[name])
+
+
+def test_unknown_words_can_be_forbidden():
+    model = Captioner().eval()
+    with torch.no_grad():
+        model.output.bias[3] = 50.0  # it would write nothing else
+    batch = {"image": torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))}
+    for method in ("beam", "greedy", "sample"):
+        ((first, *_), *_) = search(model, batch, DecodeConfig(method=method))
+        assert set(first.tokens) == {3}
+        for (best, *_) in search(model, batch, DecodeConfig(method=method, unknown=False)):
+            assert 3 not in best.tokens and best.alignment.shape == (len(best.tokens), 4)
+    prompt = torch.tensor([[BOS, 4, 5]])
+    model = LanguageModel().eval()
+    with torch.no_grad():
+        model.output.bias[3] = -50.0
+    found = [search(model, {"prompt": prompt}, DecodeConfig(unknown=known)) for known in (True, False)]
+    assert found[0][0][0].tokens == found[1][0][0].tokens, "a prompt is still gone on with"
