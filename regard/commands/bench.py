@@ -43,6 +43,12 @@ def bench_memory(json_file: JsonFile = None, quick: Quick = False, only: Only = 
     _bench("memory", json_file, quick, only)
 
 
+@bench.command("record")
+def bench_record(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
+    """Time what seeing the attention of another library's model costs."""
+    _bench("record", json_file, quick, only)
+
+
 @bench.command("serve")
 def bench_serve(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
     """Time the server: 32 clients, with and without batching."""

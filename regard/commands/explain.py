@@ -19,7 +19,7 @@ def explain_command(
     seed: Annotated[int, typer.Option("--seed", help="Of which they are, and of the random ranking.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure how faithful a system's pictures are: does what had most weight matter most? Words, sentences or
+    """Measure how faithful a system's pictures are. Does what had most weight matter most? Words, sentences or
     neighbours are left out, and the probability of the system's own answer is taken again."""
     import json
     import math

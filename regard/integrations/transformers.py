@@ -127,7 +127,7 @@ class _Score(Score):
         return key if self.score is None else self.score.project(key)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        scores = query @ key.mT * self.scale if self.score is None else self.score(query, key)
+        scores = (query * self.scale) @ key.mT if self.score is None else self.score(query, key)
         scores = scores if self.cap is None else self.cap * torch.tanh(scores / self.cap)
         return scores if self.bias is None else scores + self.bias
 

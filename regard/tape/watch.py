@@ -419,6 +419,8 @@ def _follow(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     out = func(*args, **kwargs)
     if func is functional.dropout and args:
         here.undropped = args[0]
+    if not here.traces:
+        return out
     with torch._C.DisableTorchFunction():
         here.traces.follow(func, out, args, kwargs, here.changing())
     return out

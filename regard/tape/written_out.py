@@ -59,6 +59,9 @@ class Traces:
     def __init__(self) -> None:
         self.known: Any = WeakTensorKeyDictionary()
 
+    def __bool__(self) -> bool:
+        return bool(self.known.data)
+
     def softmax(self, scores: Tensor, out: Tensor, dim: int | None, changing: bool) -> None:
         """``changing``: somebody will ask which keys were allowed, and which weights were dropped."""
         if scores.ndim < 2 or dim not in (-1, scores.ndim - 1):
@@ -87,11 +90,11 @@ class Traces:
             self.known[out] = Trace(trace.origin, trace.weights, trace.allowed, (*trace.replay, step))
 
     def find(self, args: tuple) -> Trace | None:
-        return self.known.get(args[0]) if len(self.known) and args and isinstance(args[0], Tensor) else None
+        return self.known.get(args[0]) if self and args and isinstance(args[0], Tensor) else None
 
     def factor(self, func: Callable, args: tuple) -> tuple[Tensor, Trace] | None:
         """The weights in a product with values, if there are any."""
-        if not len(self.known):
+        if not self:
             return None
         if func is torch.einsum:
             return self._summed(args)
