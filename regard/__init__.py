@@ -23,8 +23,10 @@ _HOMES = {
     "heads": ("MultiHead",),
     "memory": ("Memory",),
     "runs": ("load", "train"),
-    "tape": ("Tape", "record"),
+    "tape": ("Tape", "change", "record"),
 }
-_ROOMS = ("glimpses", "kernels", "masks", "normalizers", "parts", "refiners", "scores", "windows")
+_ROOMS = (
+    *("explain", "glimpses", "kernels", "masks", "normalizers", "parts", "positions", "refiners", "scores", "windows"),
+)
 
 __getattr__, __dir__ = front(__name__, _HOMES, _ROOMS)

@@ -1,9 +1,10 @@
-"""Writing files that are whole or not there."""
+"""Writing files that are whole or not there, and reading only what is a file."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,3 +29,12 @@ def replace(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path``. A file that was there is replaced at once or, when the disk is full, not at all."""
     with whole(path) as unfinished:
         unfinished.write_bytes(data)
+
+
+def regular(path: Path) -> Path:
+    """``path``, if a file is there or a link to one: a pipe or a device might never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(
+            f"{path}: not a file" + (" but a folder" if path.is_dir() else ", or a link to something else")
+        )
+    return path

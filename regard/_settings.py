@@ -55,6 +55,9 @@ def build(cls: type, values: Mapping[str, Any], where: str) -> Any:
             raise ValueError(f"{where} has no setting {key!r}: {suggest(key, fields)}")
         if not fits(value, fields[key]):
             raise ValueError(f"{where}: {key} is {describe(fields[key])}, not {value!r}")
+    needed = [field.name for field in dataclasses.fields(cls) if field.default is field.default_factory]
+    if missing := [name for name in needed if name not in values]:
+        raise ValueError(f"{where} lacks {', '.join(missing)}")
     return cls(**values)
 
 
@@ -77,6 +80,16 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is Path:
         return isinstance(value, str | Path)
     return isinstance(value, origin or kind)
+
+
+def mixed(value: Any) -> list[Any] | None:
+    """A list within ``value``, which came from JSON, that holds items of several types; None if there is none."""
+    if isinstance(value, dict):
+        return next(filter(None, map(mixed, value.values())), None)
+    if not isinstance(value, list):
+        return None
+    kinds = {float if type(each) is int else type(each) for each in value}
+    return value if len(kinds) > 1 else next(filter(None, map(mixed, value)), None)
 
 
 def describe(kind: Any) -> str:

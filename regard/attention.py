@@ -13,15 +13,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from regard import _lazy, kernels, masks, spoiled
+from regard import _lazy, banded, kernels, masks, spoiled
+from regard.banded import Band, Blocks
 from regard.candidates import Everywhere, Nearby
+from regard.kernels import groups
 from regard.masks import Mask
 from regard.memory import Memory, pair
 from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, build
@@ -29,25 +30,22 @@ from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, bui
 Want = Literal["lazy"] | bool
 
 
-class _OnDemand:
-    """A field that may hold a function instead of a tensor, and calls it when it is first read."""
+def _on_demand(slot: str) -> Any:
+    """A field that may hold a function instead of a tensor, and calls it when it is first read.
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.slot = "_" + name
+    It is a property because torch.compile of torch 2.6 follows no other descriptor."""
 
-    def __get__(self, record: Any, owner: type | None = None) -> Tensor | None:
-        if record is None:
-            return None  # the default of the dataclass field
-        held = record.__dict__[self.slot]
+    def read(record: Attended) -> Tensor | None:
+        held = getattr(record, slot)
         if callable(held):
-            held = record.__dict__[self.slot] = held()
+            held = held()
+            setattr(record, slot, held)
         return held
 
-    def __set__(self, record: Any, value: Tensor | Callable[[], Tensor] | None) -> None:
-        record.__dict__[self.slot] = value
+    return property(read, lambda record, held: setattr(record, slot, held))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class Attended:
     """What looking gave: a record, not a tuple and not a tensor.
 
@@ -55,21 +53,33 @@ class Attended:
         context: (…, T, E), the weighted sum of the values.
         weights: (…, T, S), before dropout. Computed when first read, unless the context needed them anyway; None after
             ``weights=False``. For a loss on weights, read them before ``backward()``.
-        scores: (…, T, S), what was normalized, before masking.
+        scores: (…, T, S), what was normalized, before masking; −inf where a window left a key out.
         state: what the next call takes as ``state=``; None for most parts.
         log_prob: (…, T), log-probability of what a sampling normalizer drew.
         edges: of :func:`regard.attend_edges`: the edges that the rows of weights and scores, (E, H), belong to.
     """
 
     context: Tensor
-    weights: _OnDemand = _OnDemand()
-    scores: _OnDemand = _OnDemand()
+    weights: Tensor | None = None
+    scores: Tensor | None = None
     state: Any = None
     log_prob: Tensor | None = None
     edges: Any = None
 
+    def __init__(
+        self,
+        context: Tensor,
+        weights: Tensor | Callable[[], Tensor] | None = None,
+        scores: Tensor | Callable[[], Tensor] | None = None,
+        state: Any = None,
+        log_prob: Tensor | None = None,
+        edges: Any = None,
+    ):
+        self.context, self.state, self.log_prob, self.edges = context, state, log_prob, edges
+        self._weights, self._scores = weights, scores  # not by the properties, which torch.compile of 2.6 cannot set
+
     def __repr__(self) -> str:
-        weights = self.__dict__["_weights"]
+        weights = self._weights
         shown = tuple(weights.shape) if isinstance(weights, Tensor) else "when read" if weights else None
         return f"Attended(context={tuple(self.context.shape)}, weights={shown})"
 
@@ -87,6 +97,9 @@ class Attended:
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         raise TypeError(f"torch's {func.__name__} was given an Attended; give it out.context or out.weights")
+
+
+Attended.weights, Attended.scores = _on_demand("_weights"), _on_demand("_scores")
 
 
 def _flatten(out: Attended) -> tuple[list[Any], tuple[str, ...]]:
@@ -108,8 +121,8 @@ torch.utils._pytree.register_pytree_node(Attended, _flatten, _unflatten, seriali
 class _Witness(threading.local):
     """Who in this thread sees every answer, and gives it in our place: a tape (:mod:`regard.tape`), or nobody."""
 
-    see: Callable[[Recipe, Want, Callable[[Want], Attended]], Attended] | None = None
-    """Given the parts, whether the caller wants weights, and how to answer when asked for them or not."""
+    see: Callable[[Recipe, Want, Callable[[Want, Recipe], Attended]], Attended] | None = None
+    """Given the parts, whether the caller wants weights, and how to answer: asked for them or not, with which parts."""
 
 
 witness = _Witness()
@@ -122,18 +135,18 @@ class Pending:
 
     form: kernels.Form
     normalizer: Normalizer
-    allowed: Tensor | None
+    allowed: Tensor | Callable[[], Tensor] | None
     dtype: torch.dtype
     """That of the values."""
+    group: int = 1
+    """How many heads of queries share a head of keys, as in :class:`~regard.memory.Memory`."""
 
     def scores(self) -> Tensor:
-        return self.form.scores()
+        return groups.unfold(self.form.scores(), self.group)
 
     def weights(self) -> Tensor:
-        return kernels.narrowed(self.normalizer(self.form.scores(), self.allowed), self.dtype)
-
-
-NOTHING: Mapping[str, Tensor] = MappingProxyType({})
+        allowed = self.allowed() if callable(self.allowed) else self.allowed
+        return kernels.narrowed(self.normalizer(self.scores(), allowed), self.dtype)
 
 
 class Recipe(NamedTuple):
@@ -149,36 +162,43 @@ class Recipe(NamedTuple):
         return [part for part in (self.window, self.score, self.refiner) if part is not None and "state" in part.needs]
 
 
-class Call(NamedTuple):
+@dataclass(eq=False)
+class Call:
     """What belongs to one call rather than to the mechanism."""
 
-    allowed: Tensor | None = None
+    allowed: Tensor | None
     """Boolean, broadcastable to (…, T, S)."""
-    causal: bool = False
+    causal: bool
     """Is ``allowed`` just the causal mask?"""
-    states: tuple[Any, ...] = ()
-    dropout: float = 0.0
-    want: Want = "lazy"
-    generator: torch.Generator | None = None
-    extras: Mapping[str, Tensor] = NOTHING
+    states: tuple[Any, ...]
+    dropout: float
+    want: Want
+    generator: torch.Generator | None
+    extras: Mapping[str, Tensor]
+
+    def within(self, allowed: Tensor, extras: Mapping[str, Tensor] | None = None) -> Call:
+        """The same with another mask."""
+        extras = self.extras if extras is None else extras
+        return Call(allowed, False, self.states, self.dropout, self.want, self.generator, extras)
 
 
 def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     """The whole of attention: window → score → mask → normalize → refine → sum."""
     score, normalizer, window, refiner = recipe
-    given, key, value = _distribute(recipe, call), memory.key, memory.value
+    given, key, value, group = _distribute(recipe, call), memory.key, memory.value, memory.group
 
     # A score of places must know which keys a window took, and no kernel does.
-    form = kernels.lower(score, query, key, given[score]) if window is None or not score.positional else None
+    known = window is None or not score.positional
+    form = kernels.lower(score, groups.fold(query, group), key, given[score]) if known else None
     if form is not None and _straight(recipe, call) and call.want is not True:
-        context = kernels.softmax_sum(form, normalizer, value, call.allowed, call.causal)
+        context = kernels.softmax_sum(form, normalizer, value, call.allowed, call.causal, group)
         if context is not None:
             if not call.want:
                 return Attended(context)
-            pending = Pending(kernels.keep(form), normalizer, call.allowed, value.dtype)
+            pending = Pending(kernels.keep(form), normalizer, call.allowed, value.dtype, group)
             return Attended(context, pending.weights, pending.scores)
 
-    keys: Everywhere | Nearby = Everywhere(key, value, call.allowed)
+    keys: Everywhere | Nearby = Everywhere(key, value, call.allowed, group)
     if window is not None and memory.length:
         keys = Nearby.within(window, query, key, value, call.allowed, **given[window])
     scores = keys.score(score, form, query, given[score])
@@ -187,7 +207,8 @@ def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     weights = keys.fade(kernels.narrowed(weights, value.dtype))
     if refiner is not None:
         scores, weights = keys.spread(scores, fill=float("-inf")), keys.spread(weights)
-        keys, weights = Everywhere(key, value, call.allowed), refiner(weights, call.allowed, **given[refiner])
+        keys = Everywhere(key, value, call.allowed, group)
+        weights = refiner(weights, call.allowed, **given[refiner])
     context = keys.sum(_drop(weights, call.dropout, call.generator))
 
     if call.want == "lazy":
@@ -208,10 +229,12 @@ def _single(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attend
     if query.shape[-2] != 1 or not _straight(recipe, call) or not kernels.bare(query):
         return None
     given = _distribute(recipe, call)[score]
-    found = None if memory.pages is None else memory.pages.look(score, given, normalizer, query, call.allowed)
+    group, found = memory.group, None
+    if memory.pages is not None:
+        found = memory.pages.look(score, given, normalizer, query, call.allowed, group)
     if found is None:
-        form = kernels.lower(score, query, memory.key, given)
-        found = kernels.single_query(form, normalizer, memory.value, call.allowed)
+        form = kernels.lower(score, groups.fold(query, group), memory.key, given)
+        found = kernels.single_query(form, normalizer, memory.value, call.allowed, group=group)
     if found is None:
         return None
     context, scores = found
@@ -232,6 +255,7 @@ def attend(
     dropout: float = 0.0,
     weights: Want = "lazy",
     generator: torch.Generator | None = None,
+    grouped: bool = False,
 ) -> Attended:
     """Score, normalize, sum: the recipe as a function, for scores without parameters.
 
@@ -245,13 +269,17 @@ def attend(
         dropout: the share of weights dropped; always, there is no training mode here.
         weights: ``"lazy"`` computes them when they are read, True now, False never.
         generator: drives dropout and sampling normalizers.
+        grouped: queries (B, H, T, D) may have more heads than keys (B, G, S, D), a multiple: heads 0 … H/G − 1 look at
+            the first head of keys, and so on. Keys are not repeated for it.
     """
-    recipe = Recipe(_part("scores", score), _part("normalizers", normalizer))
+    recipe = recipe_of(score, normalizer)
     if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.Attention")
     if recipe.stateful():
         raise ValueError(f"{type(recipe.score).__name__} carries a state from query to query: use regard.Attention")
     memory = _remember(recipe.score, key, value, mask, mask is not None)
+    if grouped:
+        memory.group = _group(query, key)
     return answer(recipe, query, memory, None, dropout=dropout, want=weights, generator=generator)
 
 
@@ -344,19 +372,24 @@ def answer(
     """Check the call, look once or query by query, and move the state on."""
     if not torch.compiler.is_compiling() and witness.see is not None:
         return witness.see(
-            recipe, want, lambda asked: answer(recipe, query, memory, state, dropout, asked, generator, extras)
+            recipe, want, lambda asked, parts: answer(parts, query, memory, state, dropout, asked, generator, extras)
         )
-    extras = extras or NOTHING
+    extras = {} if extras is None else extras
     if want not in ("lazy", True, False):
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
     _check_query(recipe.score, query, memory)
     _check_extras(recipe, query, extras)
+    if memory.group > 1 and (recipe.window is not None or recipe.stateful()):
+        memory = memory.repeated()  # each head of queries has candidates, or a past, of its own
+    stateful = recipe.stateful()
+    if memory.mask is not None and not stateful and state is None:
+        out = _skipping(recipe, query, memory, Call(None, False, (), dropout, want, generator, extras))
+        if out is not None:
+            return out
     allowed, causal = None, False
     if memory.mask is not None:
         allowed, causal = memory.permits(query), isinstance(memory.mask, masks.Causal)
         causal = causal and memory.length == query.shape[-2]
-
-    stateful = recipe.stateful()
     if not stateful and state is None:
         return _look(recipe, query, memory, Call(allowed, causal, (), dropout, want, generator, extras))
     states = tuple(part.start(memory) for part in stateful) if state is None else _unpack(state, stateful)
@@ -386,13 +419,67 @@ def _look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended
     def once(memory: Memory, allowed: Tensor) -> Attended:
         if dice is not None and before is not None:  # a second look makes the same draws
             dice.set_state(before)
-        same = allowed is call.allowed
-        return look(recipe, query, memory, call if same else call._replace(allowed=allowed, causal=False))
+        return look(recipe, query, memory, call if allowed is call.allowed else call.within(allowed))
 
     # A form is a product or a tanh of what it scores. Of other scores nothing is known.
     score, known = recipe.score, type(recipe.score).form is not Score.form
     telling = known and (recipe.window is None or not score.reads_all)
     return spoiled.guarded(once, memory, call.allowed, telling=telling)
+
+
+def _skipping(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended | None:
+    """:func:`_look` at those keys alone that the mask leaves, if it is made to leave few, and it is known where."""
+    mask = memory.mask
+    if mask is None or kernels.chosen("plain") or not any(part.sparse for part in mask.conjuncts()):
+        return None
+    if recipe.window or recipe.refiner or recipe.score.positional or recipe.normalizer.stochastic:
+        return None
+    return _along(recipe, query, memory, call, mask) or _around(recipe, query, memory, call, mask)
+
+
+def _along(recipe: Recipe, query: Tensor, memory: Memory, call: Call, mask: Mask) -> Attended | None:
+    """By the kernel for stretches of keys."""
+    if not _straight(recipe, call) or call.want is True:
+        return None
+    spans = kernels.spans_of(mask, (*query.shape[:-1], memory.length), query)
+    if spans is None:
+        return None
+    given, group = _distribute(recipe, call)[recipe.score], memory.group
+    form = kernels.lower(recipe.score, groups.fold(query, group), memory.key, given)
+    context = kernels.span_sum(form, recipe.normalizer, memory.value, spans, group)
+    if context is None or form is None:
+        return None
+    allowed = partial(mask.tensor, (*query.shape[:-1], memory.length), query.device)
+    pending = Pending(kernels.keep(form), recipe.normalizer, allowed, memory.value.dtype, group)
+    out = Attended(context, pending.weights, pending.scores) if call.want else Attended(context)
+    return out if spoiled.harmless(out, memory) else None
+
+
+def _around(recipe: Recipe, query: Tensor, memory: Memory, call: Call, mask: Mask) -> Attended | None:
+    """At the keys around each query's place: those of many queries in blocks, those of few in one."""
+    band, keys, queries = Band.of(mask), memory.length, query.shape[-2]
+    if band is None:
+        return None
+    shape, axis = (*query.shape[:-1], keys), query.ndim - 2
+    spread: Callable[..., Tensor]
+    if queries <= banded.SIZE:
+        cut = keys - queries - band.before
+        if cut <= 0:
+            return None
+        call = call.within(mask.tensor(shape, query.device)[..., cut:])
+        out, spread = _look(recipe, query, memory.last(keys - cut), call), partial(banded.in_front, cut)
+    else:
+        blocks = Blocks(queries, keys, band)
+        if not kernels.blocks_pay(blocks.width, keys):
+            return None
+        extras = {name: blocks.cut(tensor, axis) for name, tensor in call.extras.items()}
+        call = call.within(blocks.allowed(shape, query.device), extras)
+        seen = Memory(blocks.seen(memory.key), blocks.seen(memory.value), group=memory.group)
+        out, spread = _look(recipe, blocks.cut(query, axis), seen, call), blocks.spread
+        out.context = blocks.join(out.context, axis)
+    out.weights = spoiled.later(spread, out._weights)
+    out.scores = spoiled.later(partial(spread, fill=float("-inf")), out._scores)
+    return out
 
 
 def _in_order(
@@ -405,7 +492,7 @@ def _in_order(
             call.allowed if call.allowed is None or call.allowed.shape[-2] == 1 else call.allowed[..., t : t + 1, :]
         )
         extras = {name: tensor.narrow(axis, t, 1) for name, tensor in call.extras.items()}
-        step = call._replace(allowed=allowed, causal=False, states=states, want=True, extras=extras)
+        step = Call(allowed, False, states, call.dropout, True, call.generator, extras)
         outs.append(_look(recipe, query.narrow(axis, t, 1), memory, step))
         states = tuple(part.advance(held, outs[-1]) for part, held in zip(stateful, states, strict=True))
 
@@ -416,7 +503,7 @@ def _in_order(
     context = torch.cat([out.context for out in outs], dim=-2)
     out = Attended(context, log_prob=joined("log_prob", -1))
     if call.want:
-        out.weights, out.scores = joined("weights", -2), joined("scores", -2)
+        out._weights, out._scores = joined("weights", -2), joined("scores", -2)
     return out, states
 
 
@@ -454,16 +541,28 @@ def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tens
             f"{type(score).__name__} is built for key_dim={score.key_dim}; key {_shape(key)} is {key.shape[-1]} wide"
         )
 
-    def project(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def project(key: Tensor, value: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         return spoiled.shielded(score.project, key) if masked else score.project(key), value
 
     return Memory(*project(key, value), masks.as_mask(mask), project)
 
 
+def _group(query: Tensor, key: Tensor) -> int:
+    """How many heads of queries share each head of keys."""
+    fits = query.ndim == key.ndim >= 3 and key.shape[-3] > 0 and query.shape[-3] % key.shape[-3] == 0
+    if not fits or query.shape[:-3] != key.shape[:-3]:
+        raise ValueError(
+            f"grouped queries (…, H, T, D) have a multiple of the heads of keys (…, G, S, D): query is {_shape(query)} "
+            f"and key {_shape(key)}"
+        )
+    return max(query.shape[-3] // key.shape[-3], 1)
+
+
 def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
-    key, value = (memory.key, memory.value) if memory.pages is None else memory.pages[:2]
+    key, value = (memory.key, memory.value) if memory.pages is None else (memory.pages.key, memory.pages.value)
     asked, known = query.shape, key.shape if memory.pages is None else memory.shape
-    fits = len(asked) == len(known) >= 2 and asked[:-2] == known[:-2] and query.device == key.device
+    heads = (*known[:-3], known[-3] * memory.group) if memory.group > 1 else known[:-2]
+    fits = len(asked) == len(known) >= 2 and asked[:-2] == heads and query.device == key.device
     width = score.query_dim if score.query_dim is not None else known[-1] if score.same_width else asked[-1]
     if fits and asked[-1] == width and query.dtype == key.dtype == value.dtype:
         return
@@ -474,7 +573,12 @@ def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
         raise ValueError(
             f"query {_shape(query)} and key {_shape(key)} differ in rank; one query for an item is T=1: query[:, None]"
         )
-    if asked[:-2] != known[:-2]:
+    if memory.group > 1 and asked[:-2] != heads:
+        raise ValueError(
+            f"{memory.group} heads of queries share each head of key {_shape(key)}, which is not so in query "
+            f"{_shape(query)}"
+        )
+    if asked[:-2] != heads:
         raise ValueError(f"query {_shape(query)} and key {_shape(key)} differ in their leading dimensions")
     if query.device != key.device:
         raise ValueError(f"query is on {query.device} but key on {key.device}")
@@ -524,13 +628,23 @@ def _unpack(state: Any, stateful: list[Part]) -> tuple[Any, ...]:
     return states
 
 
-@lru_cache(maxsize=64)
-def _named(kind: str, name: str) -> Any:
-    return build(kind, name)
+_NAMED: dict[tuple[str, str], Any] = {}
+"""The parts that functions were given by name, built once."""
 
 
-def _part(kind: str, part: str | Part) -> Any:
-    return _named(kind, part) if isinstance(part, str) else build(kind, part)
+def recipe_of(score: str | Score, normalizer: str | Normalizer) -> Recipe:
+    """The recipe of a function, whose parts are instances or the names of such that need no arguments."""
+    wanted = ("scores", score), ("normalizers", normalizer)
+    for kind, part in wanted:
+        if isinstance(part, str):
+            _make_ready(kind, part)
+    return Recipe(*(_NAMED[kind, part] if isinstance(part, str) else build(kind, part) for kind, part in wanted))
+
+
+@torch.compiler.assume_constant_result  # or torch.compile would try to follow the import
+def _make_ready(kind: str, name: str) -> None:
+    if (kind, name) not in _NAMED:
+        _NAMED[kind, name] = build(kind, name)
 
 
 def _shape(tensor: Tensor) -> str:

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard import kernels
+from regard.kernels import groups
 from regard.parts import Score, Window
 
 
 @dataclass(frozen=True, eq=False)
 class Everywhere:
-    """All S keys. ``mask`` is broadcastable to (…, T, S)."""
+    """All S keys. ``mask`` is broadcastable to (…, T, S), where heads are those of the queries."""
 
     key: Tensor
     value: Tensor
     mask: Tensor | None
+    group: int = 1
 
     def score(self, score: Score, form: kernels.Form | None, query: Tensor, given: dict[str, Any]) -> Tensor:
         """(…, T, S)."""
-        return score(query, self.key, **given) if form is None else kernels.scores(form)
+        query = groups.fold(query, self.group)
+        return groups.unfold(score(query, self.key, **given) if form is None else kernels.scores(form), self.group)
 
     def fade(self, weights: Tensor) -> Tensor:
         return weights
 
     def sum(self, weights: Tensor) -> Tensor:
         """(…, T, E)."""
-        return weights @ self.value
+        return groups.unfold(groups.fold(weights, self.group) @ self.value, self.group)
 
     def spread(self, weights: Tensor, fill: float = 0.0) -> Tensor:
         return weights
@@ -111,5 +112,17 @@ class Nearby:
         index = torch.where(self.mask, self.places, length)
         return wide.scatter(-1, index, weights)[..., :length]
 
-    def later(self, weights: Tensor, fill: float = 0.0) -> Callable[[], Tensor]:
-        return partial(self.spread, weights, fill)
+    def later(self, weights: Tensor, fill: float = 0.0) -> Narrow:
+        return Narrow(self, weights, fill)
+
+
+@dataclass(frozen=True, eq=False)
+class Narrow:
+    """Weights or scores of a window, (…, T, W), to be spread over all S keys when someone reads them."""
+
+    keys: Nearby
+    held: Tensor
+    fill: float
+
+    def __call__(self) -> Tensor:
+        return self.keys.spread(self.held, self.fill)

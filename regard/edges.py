@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import kernels
-from regard.attention import Attended, Recipe, Want, _drop, _part, witness
+from regard.attention import Attended, Recipe, Want, _drop, recipe_of, witness
 from regard.kernels import edges as fused
 from regard.normalizers import Sigmoid, Softmax
 from regard.parts import Normalizer, Score, build
@@ -167,7 +167,7 @@ def attend_edges(
         ``context`` (N_t, H, F), or (N_t, F) without heads; ``weights`` and ``scores`` (E, H), in the order of
         ``edges.index``, H = 1 without heads.
     """
-    recipe = Recipe(_part("scores", score), _part("normalizers", normalizer))
+    recipe = recipe_of(score, normalizer)
     if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.EdgeAttention")
     return _answer(recipe, query, key, value, edges, dropout, weights, generator)
@@ -225,7 +225,7 @@ def _answer(
     """Check the call, give tensors without heads one, and look."""
     if not torch.compiler.is_compiling() and witness.see is not None:
         return witness.see(
-            recipe, want, lambda asked: _answer(recipe, query, key, value, edges, dropout, asked, generator)
+            recipe, want, lambda asked, parts: _answer(parts, query, key, value, edges, dropout, asked, generator)
         )
     value = key if value is None else value
     if want not in ("lazy", True, False):
@@ -256,7 +256,7 @@ def _look(
 ) -> Attended:
     """score → normalize → sum, over the edges of each target."""
     score, normalizer = recipe.score, recipe.normalizer
-    countable = fused.short(len(edges), *edges.nodes)
+    countable = fused.short(len(edges), *edges.nodes) and recipe.refiner is None
     form: Any = kernels.lower_tied(score, value) if countable and query is key is value else None
     if form is None:
         queries = query.transpose(0, 1)  # (H, N_t, D): what scores take for queries and keys of H heads
@@ -274,6 +274,8 @@ def _look(
     source, target = edges.index
     scores = score.pairs(query[target], keys.transpose(0, 1)[source])  # (E, H)
     weights = kernels.narrowed(normalize(normalizer, scores, edges), value.dtype)
+    if recipe.refiner is not None:  # a change by regard.change, which must know which edges go to one target
+        weights = recipe.refiner(weights, edges)
     kept = _drop(weights, dropout, generator)
     context = sum_edges(kept.unsqueeze(-1) * value[source], edges)
     return Attended(context, weights, scores, edges=edges) if want else Attended(context, edges=edges)

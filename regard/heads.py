@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from regard import masks
 from regard.attention import Attended, Attention, Want
-from regard.kernels.forms import AdditiveForm, DotForm
-from regard.masks import Mask, as_mask
+from regard.kernels.forms import AdditiveForm, DotForm, replaced
+from regard.masks import Mask, Span
 from regard.memory import Memory
-from regard.parts import Normalizer, Score, arguments, find
+from regard.parts import Normalizer, Position, Score, arguments, build, find
 from regard.spoiled import shielded
 
 
@@ -25,7 +25,16 @@ class MultiHead(nn.Module):
     Args:
         dim: width of the queries and of the result; a multiple of ``heads``.
         heads: number of heads, each ``dim // heads`` wide.
-        score: a name builds one score per head, at head width and with parameters of its own; an instance is shared.
+        key_heads: number of heads that keys and values have, a divisor of ``heads``; by default as many. Consecutive
+            heads of queries then share keys (grouped queries, Ainslie et al. 2023, arXiv:2305.13245; with 1, Shazeer's
+            multi-query attention), and a :class:`~regard.memory.Memory` is smaller by as much.
+        window: a query sees only the keys at most so far from its own place, as with ``mask=masks.window(…)``, and with
+            a causal mask only those before it; time and memory are then O(T·window). Mistral's ``sliding_window=W`` is
+            ``window=W - 1`` with a causal mask.
+        positions: a part that turns queries and keys by their places, or its name: ``"rotary"``. Keys stand at 0, 1, …,
+            also as a memory grows, and the last query stands at the last key.
+        score: a name builds one score per head of keys, at head width and with parameters of its own; an instance is
+            shared.
         key_dim: width of the keys, ``dim`` by default.
         value_dim: width of the values, ``key_dim`` by default.
         normalizer: an instance or a name.
@@ -40,6 +49,9 @@ class MultiHead(nn.Module):
         dim: int,
         heads: int,
         *,
+        key_heads: int | None = None,
+        window: int | None = None,
+        positions: str | Position | None = None,
         score: str | Score = "scaled_dot",
         key_dim: int | None = None,
         value_dim: int | None = None,
@@ -51,14 +63,20 @@ class MultiHead(nn.Module):
         if heads < 1 or dim % heads:
             raise ValueError(f"dim must be a multiple of heads: dim={dim}, heads={heads}")
         self.dim, self.heads, self.head_dim = dim, heads, dim // heads
+        self.key_heads = heads if key_heads is None else key_heads
+        if self.key_heads < 1 or heads % self.key_heads:
+            raise ValueError(f"key_heads must divide heads: heads={heads}, key_heads={key_heads}")
+        self.group, shared_dim = heads // self.key_heads, self.key_heads * self.head_dim
         self.key_dim = dim if key_dim is None else key_dim
         self.value_dim = self.key_dim if value_dim is None else value_dim
+        self.window = None if window is None else masks.window(window)
+        self.positions: Position | None = None if positions is None else build("positions", positions)
         self.query = nn.Linear(dim, dim, bias=bias)
-        self.key = nn.Linear(self.key_dim, dim, bias=bias)
-        self.value = nn.Linear(self.value_dim, dim, bias=bias)
+        self.key = nn.Linear(self.key_dim, shared_dim, bias=bias)
+        self.value = nn.Linear(self.value_dim, shared_dim, bias=bias)
         self.out = nn.Linear(dim, dim, bias=bias)
         if isinstance(score, str):
-            score = PerHead.build(score, heads, self.head_dim)
+            score = PerHead.build(score, self.key_heads, self.head_dim)
         self.attention = Attention(score, normalizer, dropout=dropout)
         self.reset_parameters()
 
@@ -101,11 +119,11 @@ class MultiHead(nn.Module):
             if tensor.ndim not in (2, 3) or tensor.shape[-1] != width:
                 shape = tuple(tensor.shape)
                 raise ValueError(f"this MultiHead takes {name} (B, S, {width}) or (S, {width}), not {shape}")
-        return Memory(*self._project(key, value), self._mask(mask, key.ndim == 2), self._project)
+        return Memory(*self._project(key, value), self._mask(mask, key.ndim == 2), self._project, self.group)
 
     def start(self, memory: Memory) -> Any:
         """The state before the first query; None for most scores."""
-        return self.attention.start(memory)
+        return self.attention.start(memory.repeated())
 
     def forward(
         self,
@@ -124,7 +142,7 @@ class MultiHead(nn.Module):
             raise ValueError(
                 f"this MultiHead takes query (B, T, {self.dim}) or (T, {self.dim}), not {tuple(query.shape)}"
             )
-        single, more = query.ndim == 2, None
+        single, more, mask = query.ndim == 2, None, masks.both(masks.as_mask(mask), self.window)
         rows = query[None] if single else query
         if key is None:
             if value is not None:
@@ -141,36 +159,42 @@ class MultiHead(nn.Module):
             asked, memory = self.query(rows), self.remember(key, value, mask=mask)
         else:
             layers = (self.query, self.key, self.value)
-            each = _joint(rows, layers).split(self.dim, dim=-1) if _plain(layers) else [layer(rows) for layer in layers]
-            asked, own, worth = each
-            memory = Memory(*self._heads(own, worth), self._mask(mask, single), self._project)
-        split = self._split(asked)
+            asked, own, worth = _joint(rows, layers) if _plain(layers) else [layer(rows) for layer in layers]
+            memory = Memory(*self._heads(own, worth), self._mask(mask, single), self._project, self.group)
+        split = self._placed(self._split(asked), memory.length - rows.shape[-2])
         out = self.attention(split, memory, mask=more, state=state, weights=weights, generator=generator)
         context = self.out(out.context.transpose(-3, -2).flatten(-2))  # (B, H, T, d) → (B, T, H·d)
         return _joined(out, context, single)
 
-    def _project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values as the heads see them, (B, H, S, d)."""
+    def _project(self, key: Tensor, value: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+        """Keys and values as the heads see them, (B, G, S, d), of which the first stands at place ``first``."""
         shared = value is key
         key, value = (t if t.ndim == 3 else t[None] for t in (key, value))
         layers = (self.key, self.value)
         if not shared or not _plain(layers):
-            return self._heads(shielded(self.key, key), shielded(self.value, value))
-        return self._heads(*shielded(lambda rows: _joint(rows, layers), key).split(self.dim, dim=-1))
+            return self._heads(shielded(self.key, key), shielded(self.value, value), first)
+        key, value = shielded(lambda rows: _side_by_side(rows, layers), key).chunk(2, dim=-1)
+        return self._heads(key, value, first)
 
-    def _heads(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        return shielded(self.attention.score.project, self._split(key)), self._split(value)
+    def _heads(self, key: Tensor, value: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+        return shielded(self.attention.score.project, self._placed(self._split(key), first)), self._split(value)
+
+    def _placed(self, rows: Tensor, first: int) -> Tensor:
+        """Queries or keys of heads, at their places."""
+        return rows if self.positions is None else self.positions(rows, first)
 
     def _mask(self, mask: Mask | Tensor | None, single: bool) -> Mask | None:
-        mask = as_mask(mask)
+        mask = masks.as_mask(mask)
         return _Unbatched(mask) if single and mask is not None else mask
 
     def _split(self, x: Tensor) -> Tensor:
-        """(B, T, H·d) → (B, H, T, d)."""
-        return x.unflatten(-1, (self.heads, self.head_dim)).transpose(-3, -2)
+        """(B, T, H·d) → (B, H, T, d), for as many heads as x is wide."""
+        return x.unflatten(-1, (x.shape[-1] // self.head_dim, self.head_dim)).transpose(-3, -2)
 
     def extra_repr(self) -> str:
-        return f"dim={self.dim}, heads={self.heads}"
+        fewer = "" if self.group == 1 else f", key_heads={self.key_heads}"
+        near = "" if self.window is None else f", window={self.window.radius}"
+        return f"dim={self.dim}, heads={self.heads}{fewer}{near}"
 
 
 class PerHead(Score):
@@ -210,15 +234,20 @@ class PerHead(Score):
         # The scores that are built by name take the projected keys as they are: no need to stack a cache at each step.
         stacked = {"query": torch.stack([form.query for form in forms], dim=-3), "key": key}
         if isinstance(first, AdditiveForm):
-            return replace(first, **stacked, weight=torch.stack([form.weight for form in forms]))
-        return replace(first, **stacked)
+            return replaced(first, **stacked, weight=torch.stack([form.weight for form in forms]))
+        return replaced(first, **stacked)
 
 
 def _plain(layers: Sequence[nn.Module]) -> bool:
     return all(type(layer) is nn.Linear for layer in layers)
 
 
-def _joint(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
+def _joint(x: Tensor, layers: Sequence[nn.Linear]) -> Sequence[Tensor]:
+    """What plain linear layers make of x."""
+    return _side_by_side(x, layers).split([layer.out_features for layer in layers], dim=-1)
+
+
+def _side_by_side(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
     """What plain linear layers make of x, side by side: one product is faster than several."""
     weights, biases = ([getattr(layer, name) for layer in layers] for name in ("weight", "bias"))
     return linear(x, torch.cat(weights), None if biases[0] is None else torch.cat(biases))
@@ -233,6 +262,23 @@ class _Unbatched(Mask):
     def tensor(self, shape: tuple[int, ...], device: torch.device | str | None = None) -> Tensor:
         return self.mask.tensor(shape[-2:], device)[(None,) * (len(shape) - 2)]
 
+    @property
+    def sparse(self) -> bool:  # type: ignore[override]
+        return self.mask.sparse
+
+    def conjuncts(self) -> list[Mask]:
+        return [_Unbatched(mask) for mask in self.mask.conjuncts()]
+
+    def band(self) -> tuple[int | None, int | None] | None:
+        return self.mask.band()
+
+    def span(self, shape: tuple[int, ...], device: torch.device | str | None = None) -> Span | None:
+        found = self.mask.span(shape[-2:], device)
+        if found is None:
+            return None
+        first, stop = (end[(None,) * (len(shape) - 2)] for end in found)
+        return first, stop
+
     def queries(self, rank: int) -> int:
         return self.mask.queries(2)
 
@@ -242,8 +288,7 @@ class _Unbatched(Mask):
 
 def _joined(out: Attended, context: Tensor, single: bool) -> Attended:
     """The heads' record with the joined context, without computing what nobody has read."""
-    held = vars(out)
-    weights, scores, log_prob = held["_weights"], held["_scores"], out.log_prob
+    weights, scores, log_prob = out._weights, out._scores, out.log_prob
     if single:
         context, weights, scores, log_prob = context[0], _first(weights), _first(scores), _first(log_prob)
     return Attended(context, weights, scores, out.state, log_prob)

@@ -29,6 +29,8 @@ from torch import Tensor
 from regard import _warn
 
 Shape = tuple[int, ...]
+Span = tuple[Tensor, Tensor]
+"""The first key that a query sees, and the first behind them that it does not: (…, T), broadcastable."""
 
 
 class Mask:
@@ -45,6 +47,28 @@ class Mask:
     def by_query(self, rank: int) -> bool:
         """Whether it may allow one query what it does not allow another, for scores of ``rank`` dimensions."""
         return True
+
+    sparse = False
+    """Is it made to leave out most keys, so that it may pay to skip them?"""
+
+    def conjuncts(self) -> list[Mask]:
+        """The masks that, joined by ``&``, are this one."""
+        return [self]
+
+    def band(self) -> tuple[int | None, int | None] | None:
+        """How many keys before and how many behind its own place a query sees, None for all of them, if that is what
+        this mask says; a kernel then leaves out the others instead of masking them."""
+        return None
+
+    def span(self, shape: Shape, device: torch.device | str | None = None) -> Span | None:
+        """The stretch of keys that each query of scores of this shape sees, if it is one."""
+        band = self.band()
+        if band is None:
+            return None
+        queries, keys = shape[-2:]
+        places = torch.arange(keys - queries, keys, device=device).reshape((1,) * (len(shape) - 2) + (queries,))
+        before, behind = (keys if count is None else count for count in band)
+        return (places - before).clamp_min(0), (places + behind + 1).clamp_max(keys)
 
     def select(self, index: Tensor) -> Mask:
         """The mask of the batch items ``index``."""
@@ -154,15 +178,23 @@ class Lengths(Mask):
             object.__setattr__(self, "_last", last)
         return last[1]
 
-    def _made(self, shape: Shape, device: torch.device | str | None) -> Tensor:
+    def _checked(self, shape: Shape, device: torch.device | str | None) -> Tensor:
         lengths = self.lengths if device is None else self.lengths.to(device)
         items = 1 if len(shape) == 2 else shape[0]
         if lengths.numel() != items and lengths.numel() != 1:
             raise ValueError(f"{lengths.numel()} lengths for a batch of {items}")
         if may_look(lengths) and lengths.numel() and int(lengths.max()) > shape[-1]:
             raise ValueError(f"a length of {int(lengths.max())} is more than the {shape[-1]} keys there are")
+        return lengths
+
+    def _made(self, shape: Shape, device: torch.device | str | None) -> Tensor:
+        lengths = self._checked(shape, device)
         positions = torch.arange(shape[-1], device=lengths.device)
         return positions < lengths.reshape((-1,) + (1,) * (len(shape) - 1))
+
+    def span(self, shape: Shape, device: torch.device | str | None = None) -> Span:
+        lengths = self._checked(shape, device).reshape((-1,) + (1,) * (len(shape) - 2))
+        return torch.zeros_like(lengths), lengths
 
     def select(self, index: Tensor) -> Mask:
         return self if self.lengths.numel() == 1 else Lengths(self.lengths.index_select(0, index))
@@ -179,15 +211,89 @@ class Causal(Mask):
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return _distance(shape, device) >= 0
 
+    def band(self) -> tuple[int | None, int | None]:
+        return None, 0
+
 
 @dataclass(frozen=True, eq=False)
 class Near(Mask):
     """Query t may see the keys at most ``radius`` from its own place."""
 
     radius: int
+    sparse = True
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return _distance(shape, device).abs() <= self.radius
+
+    def band(self) -> tuple[int | None, int | None]:
+        return self.radius, self.radius
+
+
+@dataclass(frozen=True, eq=False)
+class Segments(Mask):
+    """Query t may see the keys of its own segment."""
+
+    ids: Tensor
+    sparse = True
+    _last: tuple[Any, Span | None] | None = field(default=None, init=False, repr=False)
+    """The stretches found last, and where."""
+
+    def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
+        asked, known = self._placed(shape, device)
+        return (asked.unsqueeze(-1) == known.unsqueeze(-2)) & (known >= 0).unsqueeze(-2)
+
+    def span(self, shape: Shape, device: torch.device | str | None = None) -> Span | None:
+        if not may_look(self.ids):
+            return None
+        if torch.is_inference_mode_enabled() or self.ids.is_inference():
+            return self._found(shape, device)
+        asked, last = (tuple(shape), device, self.ids._version), self._last
+        if last is None or last[0] != asked:
+            last = asked, self._found(shape, device)
+            object.__setattr__(self, "_last", last)
+        return last[1]
+
+    def _found(self, shape: Shape, device: torch.device | str | None) -> Span | None:
+        """Where the segment of each query begins and ends, if none is in several pieces."""
+        _, ids = self._placed(shape, device)
+        if ids.shape[-1] == 0:
+            return None
+        place, edge = torch.arange(ids.shape[-1], device=ids.device), ids[..., :1] == ids[..., :1]
+        new = ids[..., 1:] != ids[..., :-1]
+        ordered = ids.sort(dim=-1).values
+        if bool((new.sum(-1) != (ordered[..., 1:] != ordered[..., :-1]).sum(-1)).any()):
+            return None
+        first = torch.where(torch.cat([edge, new], -1), place, 0).cummax(-1).values
+        ends = torch.where(torch.cat([new, edge], -1), place + 1, len(place))
+        stop = ends.flip(-1).cummin(-1).values.flip(-1)
+        stop = torch.where(ids < 0, first, stop)
+        asked = len(place) - shape[-2]
+        return first[..., asked:], stop[..., asked:]
+
+    def _placed(self, shape: Shape, device: torch.device | str | None) -> tuple[Tensor, Tensor]:
+        """The segments of queries and of keys, (…, T) and (…, S)."""
+        ids = self.ids if device is None else self.ids.to(device)
+        queries, keys = shape[-2:]
+        if ids.ndim == 2 and len(shape) == 2:
+            ids = ids.squeeze(0)
+        items = shape[0] if ids.ndim == 2 else 1
+        if ids.shape[-1] != keys or (ids.ndim == 2 and ids.shape[0] not in (1, items)) or ids.ndim > len(shape) - 1:
+            raise ValueError(f"segments of shape {_show(self.ids.shape)} do not fit scores of shape {_show(shape)}")
+        if queries > keys:
+            raise ValueError(f"the queries are the last of the {keys} places that have segments, and not {queries}")
+        if len(shape) > 2:
+            ids = ids.reshape((ids.shape[0] if ids.ndim == 2 else 1,) + (1,) * (len(shape) - 3) + (keys,))
+        return ids[..., keys - queries :], ids
+
+    def queries(self, rank: int) -> int:
+        return self.ids.shape[-1]
+
+    def select(self, index: Tensor) -> Mask:
+        return Segments(self.ids.index_select(0, index)) if self.ids.ndim == 2 and self.ids.shape[0] != 1 else self
+
+    def grow(self, shape: Shape, count: int, allowed: bool = True) -> Mask:
+        last = self.ids[..., -1:]
+        return Segments(torch.cat([self.ids, last.expand(*last.shape[:-1], count)], dim=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +306,11 @@ class Combined(Mask):
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return self.operation(self.left.tensor(shape, device), self.right.tensor(shape, device))
+
+    def conjuncts(self) -> list[Mask]:
+        if self.operation is not torch.logical_and:
+            return [self]
+        return [*self.left.conjuncts(), *self.right.conjuncts()]
 
     def queries(self, rank: int) -> int:
         return max(self.left.queries(rank), self.right.queries(rank))
@@ -260,11 +371,32 @@ def causal() -> Mask:
     return Causal()
 
 
-def window(radius: int) -> Mask:
-    """A query sees the keys at most ``radius`` from its own place, aligned to the end as in :func:`causal`."""
+def window(radius: int) -> Near:
+    """A query sees the keys at most ``radius`` from its own place, aligned to the end as in :func:`causal`.
+
+    Alone, or joined by ``&`` with other masks, it makes attention cheaper: the keys outside the window are not read,
+    and time and memory grow with T·radius instead of T·S.
+    """
     if radius < 0:
         raise ValueError(f"the radius of a window cannot be negative: {radius}")
     return Near(radius)
+
+
+def segments(ids: Tensor) -> Mask:
+    """Several sequences in one row: a query sees the keys of its own.
+
+    ``ids`` is (B, S) or (S,), integers: equal numbers belong together, and a negative one is padding, which nobody
+    sees and which sees nothing. ``torch.arange(len(lengths)).repeat_interleave(lengths)`` are those of sequences of
+    these lengths. As in :func:`causal`, T queries are the last of the S places. Where each sequence is in one piece,
+    the keys of the others are not read.
+    """
+    if not isinstance(ids, Tensor):
+        ids = torch.as_tensor(ids)
+    if ids.dtype.is_floating_point or ids.dtype == torch.bool or ids.is_complex():
+        raise ValueError(f"segments are numbered by integers, not {ids.dtype}: write ids.long()")
+    if ids.ndim not in (1, 2):
+        raise ValueError(f"segments are one number for each place, (B, S) or (S,), not {_show(ids.shape)}")
+    return Segments(ids)
 
 
 def from_torch(
@@ -288,7 +420,7 @@ def from_torch(
                 f"a 3-D attn_mask {_show(allowed.shape)} is (B·H, T, S): pass heads=H, a divisor of its size"
             )
         pairs = Pairs(allowed) if allowed.ndim == 2 else Dense(allowed.unflatten(0, (-1, heads)))
-        mask = pairs if mask is None else mask & pairs
+        mask = both(mask, pairs)
     return mask
 
 
@@ -316,7 +448,7 @@ def both(first: Mask | None, second: Mask | None) -> Mask | None:
     """The keys that both allow; None allows all."""
     if first is None or second is None:
         return first if second is None else second
-    return first & second
+    return Combined(torch.logical_and, first, second)  # not `&`, which torch.compile of torch 2.6 refuses
 
 
 def _operand(other: Mask | Tensor) -> Mask:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard import masks
+from regard.kernels import groups
 from regard.kernels.paged import Pages
 from regard.masks import Mask
 
@@ -24,31 +24,31 @@ class Memory:
         key: (…, S, D'), projected.
         value: (…, S, E).
         mask: which keys may be attended, and-ed with the mask of each call.
+        group: how many heads of queries share each head of keys; key and value then have as many fewer, (N, G, S, D').
         pages: where they are, if this is a selection. Keys and values are then put in order only when they are read.
     """
 
     def __init__(
         self,
-        key: Tensor,
-        value: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
         mask: Mask | None = None,
-        project: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None,
+        project: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]] | None = None,
+        group: int = 1,
+        pages: Pages | None = None,
+        shelf: _Shelf | None = None,
     ):
-        self._key: Tensor | None = key
-        self._value: Tensor | None = value
+        """``key`` and ``value`` may be None where ``pages`` or a full ``shelf`` have them."""
+        if key is None and pages is None and shelf is not None:
+            key, value = shelf.filled()
+        self._key = key
+        self._value = value
         self.mask = mask
         self.project = project
-        self.pages: Pages | None = None
-        self._shelf: _Shelf | None = None
+        self.group = group
+        self.pages = pages
+        self._shelf = shelf
         self._permits: Tensor | None = None
-
-    @classmethod
-    def _on(cls, shelf: _Shelf | None, pages: Pages | None, mask: Mask | None, project: Any) -> Memory:
-        """All of a shelf, or a selection."""
-        memory = cls.__new__(cls)
-        memory._key, memory._value = (None, None) if pages is not None or shelf is None else shelf.filled()
-        memory.mask, memory.project, memory.pages, memory._shelf, memory._permits = mask, project, pages, shelf, None
-        return memory
 
     @property
     def key(self) -> Tensor:
@@ -87,15 +87,14 @@ class Memory:
         leading, length = self.key.shape[:-2], self.key.shape[-2]
         if self.mask is None:
             return torch.ones(*leading, length, dtype=torch.bool, device=self.key.device)
-        queries = self.mask.queries(len(leading) + 2)
-        tensor = self.mask.tensor((*leading, queries, length), self.key.device)
-        return tensor.any(dim=-2).expand(*leading, length)
+        heads = (*leading[:-1], leading[-1] * self.group) if leading else ()
+        tensor = self.mask.tensor((*heads, self.mask.queries(len(leading) + 2), length), self.key.device)
+        return groups.some(tensor, self.group).any(dim=-2).expand(*leading, length)
 
     def within(self, mask: Mask | Tensor) -> Memory:
         """The same memory, of which only what ``mask`` allows too may be attended."""
-        new = copy(self)
-        new.mask, new._permits = masks.both(self.mask, masks.as_mask(mask)), None
-        return new
+        joined = masks.both(self.mask, masks.as_mask(mask))
+        return Memory(self._key, self._value, joined, self.project, self.group, self.pages, self._shelf)
 
     def permits(self, query: Tensor) -> Tensor | None:
         """Boolean, broadcastable to (…, T, S): what these queries may attend. Where it is the same for every query, it
@@ -109,6 +108,28 @@ class Memory:
                 self._permits = known
         return known
 
+    def last(self, count: int) -> Memory:
+        """The last ``count`` keys, without their mask."""
+        new, cut = copy(self), self.length - count
+        new.mask, new._shelf, new._permits = None, None, None
+        if new.pages is not None:
+            new.pages = Pages(new.pages.key, new.pages.value, new.pages.place[:, cut:])
+        if new._key is not None:
+            shared = new._value is new._key
+            new._key = new._key[..., cut:, :]
+            new._value = new._key if shared else new._value
+        if new._value is not None and new._value is not new._key:
+            new._value = new._value[..., cut:, :]
+        return new
+
+    def repeated(self) -> Memory:
+        """The same memory with a copy of the keys for each head of queries."""
+        if self.group == 1:
+            return self
+        key = groups.repeat(self.key, self.group)
+        value = key if self.value is self.key else groups.repeat(self.value, self.group)
+        return Memory(key, value, self.mask, self.project)
+
     def select(self, index: Tensor) -> Memory:
         """The batch items ``index``, in that order: how a beam is reordered. Without gradients nothing is copied before
         it is read, and not even then where a kernel can read it as it lies."""
@@ -116,12 +137,13 @@ class Memory:
         if torch.is_grad_enabled() and (self.key.requires_grad or self.value.requires_grad):
             shared = self.value is self.key
             key = self.key.index_select(0, index)
-            return Memory(key, key if shared else self.value.index_select(0, index), mask, self.project)
+            value = key if shared else self.value.index_select(0, index)
+            return Memory(key, value, mask, self.project, self.group)
         shelf = self._shelf if self._shelf is not None and self._shelf.used == self.length else None
         pages = self.pages
         if pages is None:
             pages = Pages.of(self.key, self.value) if shelf is None else shelf.pages()
-        return Memory._on(shelf, pages.select(index), mask, self.project)
+        return Memory(None, None, mask, self.project, self.group, pages.select(index), shelf)
 
     def append(self, key: Tensor, value: Tensor | None = None) -> Memory:
         """This memory and more keys (and values; keys by default) behind it, which every query may attend.
@@ -131,20 +153,20 @@ class Memory:
         """
         key, value = pair(key, value)
         if self.project is not None:
-            key, value = self.project(key, value)
+            key, value = self.project(key, value, self.length)
         count, shape = key.shape[-2], (*self.shape[:-2], 1, self.length)
         mask = None if self.mask is None else self.mask.grow(shape, count)
         learning = torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value))
         if learning or torch.compiler.is_compiling():
             joined = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
-            return Memory(*joined, mask, self.project)
+            return Memory(*joined, mask, self.project, self.group)
         shelf, pages = self._shelf, self.pages
         if shelf is None or not shelf.has_room(self.length, key):
             shelf, pages = _Shelf(self.key, self.value, count), None
         place = shelf.put(key, value)
         if pages is not None:
-            pages = pages._replace(place=torch.cat([pages.place, place], dim=1))
-        return Memory._on(shelf, pages, mask, self.project)
+            pages = Pages(pages.key, pages.value, torch.cat([pages.place, place], dim=1))
+        return Memory(None, None, mask, self.project, self.group, pages, shelf)
 
 
 class _Shelf:

@@ -1,4 +1,4 @@
-"""What a part is: the base classes of scores, normalizers, windows, refiners and glimpses, and how parts are found.
+"""What a part is: the base classes of scores, normalizers, windows, refiners, positions, glimpses; how they are found.
 
 A part writes only its own formula. Masks, softmax, sums, dropout, recording and kernels are right once, elsewhere.
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.kernels.forms import AdditiveForm, DotForm, SplitForm, TiedForm
     from regard.memory import Memory
 
-KINDS = ("scores", "normalizers", "windows", "refiners", "glimpses")
+KINDS = ("scores", "normalizers", "windows", "refiners", "positions", "glimpses")
 PROVIDED = ("state", "positions", "generator")
 """What a part may name in ``needs`` and receives from the recipe; every other name is the caller's to pass."""
 
@@ -143,6 +143,16 @@ class Refiner(Part):
 
     def forward(self, weights: Tensor, mask: Tensor | None) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} must define forward(weights, mask)")
+
+
+class Position(Part):
+    """Where do queries and keys stand? ``forward(rows, first) -> rows``, both (…, T, D): queries or keys of a head as
+    they are at the places first, first + 1, … Keys begin at 0, and the last query stands where the last key does."""
+
+    positional: ClassVar[bool] = True
+
+    def forward(self, rows: Tensor, first: int) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} must define forward(rows, first)")
 
 
 class Glimpse(Part):

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
 from regard import _settings
+from regard._files import regular
 from regard._lazy import load, names, nearest
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -42,7 +43,7 @@ class Recipe:
     def read(cls, path: Path, name: str | None = None) -> Recipe:
         """From a file; an error names the file, the section and the nearest right key."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = regular(path).read_text(encoding="utf-8")
             sections = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{path}: not a recipe in TOML: {error}") from None
@@ -126,7 +127,8 @@ class Recipe:
             from regard.decode.config import DecodeConfig
 
             return DecodeConfig
-        return self.module(section).Config
+        found: Any = _member(f"{section}s", self.sections[section]["name"])
+        return found.settings if section == "task" else getattr(found, "Config", None) or self.module(section).Config
 
     def change(self, changes: Iterable[str]) -> Recipe:
         """The recipe with ``key=value`` or ``section.key=value`` changed."""
@@ -160,7 +162,7 @@ class Recipe:
                     f"{nearest(variant, variants)}"
                 )
             values = {**variants[variant], **values}
-        return self.config(section)(**{**given, **values})
+        return _settings.build(self.config(section), {**given, **values}, f"[{section}]")
 
     def toml(self) -> str:
         """The recipe as a file."""

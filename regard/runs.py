@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from regard._lazy import load as load_member
 from regard._lazy import nearest
 from regard.registry import Recipe
 from regard.tasks.task import Task
-from regard.training import Run
+from regard.training import Run, untrusted
 
 MAY_CHANGE = {
     "train": {
@@ -90,18 +91,37 @@ def train(
         chosen = (recipe if isinstance(recipe, Recipe) else registry.recipe(str(recipe))).change(changes)
         made = assemble(chosen, data, seed=chosen.build("train").seed)
     config = made.recipe.build("train")
+    started = take_over(made.model, config.init) if config.init and not resume else ""
     loaders = made.task.loader("train", seed=config.seed), made.task.loader("valid")
     if not resume:
         run = Run.create(folder, made.recipe.toml(), made.task.save)
     if training.is_main() and say:
         size = sum(parameter.numel() for parameter in made.model.parameters())
         say(f"{made.recipe.name}: {type(made.model).__name__} with {size:,} parameters, in {folder}")
-        if report := loaders[0].report():
-            say(report)
+        for line in filter(None, (started, loaders[0].report())):
+            say(line)
     run.summary = training.fit(
         made.model, *loaders, run, config, resume=resume, command=command, unit=made.task.unit, console=console
     )
     return run
+
+
+def take_over(model: nn.Module, where: str | Path) -> str:
+    """Start a model from the weights of a run or of a shipped model, where name and shape fit; says what did not."""
+    weights, _ = training.read_weights(Run.open(folder_of(where)).weights())
+    own = model.state_dict()
+    fit = {name: tensor for name, tensor in weights.items() if name in own and tensor.shape == own[name].shape}
+    if not fit:
+        raise ValueError(f"init = {where}: none of its {len(weights)} tensors fits this {type(model).__name__}")
+    model.load_state_dict(fit, strict=False)
+    new, unused = [name for name in own if name not in fit], [name for name in weights if name not in fit]
+    parts = [f"starts from {where}: {len(fit)} of {len(own)} tensors"]
+    parts += [f"{what}: {_few(names)}" for what, names in (("new", new), ("unused", unused)) if names]
+    return "; ".join(parts)
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _taken_up(run: Run, name: str, changes: Sequence[str], data: Any, force: bool) -> Assembled:
@@ -144,20 +164,42 @@ class Opened(NamedTuple):
     model: nn.Module
 
 
-def open_run(where: str | Path | Run, which: str | None = None, data: Any = None) -> Opened:
+def open_run(
+    where: str | Path | Run, which: str | None = None, data: Any = None, *, trust: bool = False
+) -> Opened:
     """Task and model of a run's folder or of a shipped model.
 
     Args:
         which: ``average``, ``best`` or ``last`` weights; by default the first of these that the run has.
         data: where the task's data lies now, if it is needed and has moved.
+        trust: lift the limits on what the files of a run may ask for; see :mod:`regard.training.untrusted`.
     """
-    run = where if isinstance(where, Run) else Run.open(folder_of(where))
+    folder = where.folder if isinstance(where, Run) else folder_of(where)
+    trust = trust or folder.parent == registry.PRETRAINED
+    run = Run.open(folder, trust=trust)
     recipe = Recipe.read(run.folder / "recipe.toml")
     if chosen := run.facts().get("alignment"):  # which of many heads says where a word came from; see Text.choose_head
-        recipe = recipe.change(f"system.alignment_{part}={chosen[part]}" for part in ("layer", "head"))
-    task = registry.task(recipe.sections["task"]["name"]).load(run.task, data)
-    made = assemble(recipe, task=task)
-    training.load_weights(made.model, run.weights(which))
+        recipe = recipe.change(f"system.alignment_{part}={chosen.get(part, -1)}" for part in ("layer", "head"))
+    path = run.weights(which)
+    if not trust:
+        for section in untrusted.CEILINGS:
+            values = recipe.sections.get(section, {})
+            untrusted.check_numbers(section, values, recipe.config(section), run.folder / "recipe.toml")
+        untrusted.check_task(run.task / "task.json", recipe.config("task"))
+    try:
+        task = registry.task(recipe.sections["task"]["name"]).load(run.task, data)
+        with nullcontext() if trust else untrusted.Budget(path):
+            made = assemble(recipe, task=task)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        if any(":" in recipe.sections[section]["name"] for section in ("system", "task")):
+            raise  # a system of the user's own, whose fault this may be
+        told = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"{run.folder}: what its files describe cannot be built ({told})") from error
+    try:
+        training.load_weights(made.model, path)
+    except training.Damaged as error:
+        others = [name for name, other in run.all_weights().items() if other != path]
+        raise training.Damaged(f"{error}; the run also has the weights: {', '.join(others) or 'none'}") from error
     return Opened(run, *made)
 
 
@@ -172,15 +214,21 @@ def folder_of(where: str | Path) -> Path:
     return folder
 
 
-def load(where: str | Path | Run, *others: str | Path | Run, which: str | None = None, data: Any = None) -> Any:
+def load(
+    where: str | Path | Run,
+    *others: str | Path | Run,
+    which: str | None = None,
+    data: Any = None,
+    trust: bool = False,
+) -> Any:
     """A trained system that answers: the folder of a run, or a shipped model by name; with ``others``, several that
     decide together. Arguments as for :func:`open_run`."""
-    found, *more = (_answering(each, which, data) for each in (where, *others))
+    found, *more = (_answering(each, which, data, trust) for each in (where, *others))
     return found.join(more) if more else found
 
 
-def _answering(where: str | Path | Run, which: str | None, data: Any) -> Any:
-    opened = open_run(where, which, data)
+def _answering(where: str | Path | Run, which: str | None, data: Any, trust: bool) -> Any:
+    opened = open_run(where, which, data, trust=trust)
     name = str(where.folder if isinstance(where, Run) else where)
     return load_member("regard.predictors", opened.task.kind)(opened.model, opened.task, opened.recipe, name)
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from regard.candidates import Narrow
+from regard.kernels import groups
 from regard.memory import Memory
 
 if TYPE_CHECKING:
@@ -38,20 +39,21 @@ def guarded(
     if not visible(allowed, *(memory.pages or (memory.key, memory.value))):
         return _cleared_first(look, memory, allowed)
     out = look(memory, allowed)
-    if _harmless(out, memory, telling):
+    if harmless(out, memory, telling):
         return out
     bad = _wild(memory.key) | _wild(memory.value)  # (…, S)
-    wanted = allowed.any(dim=-2).expand(bad.shape)
+    wanted = groups.some(allowed, memory.group).any(dim=-2).expand(bad.shape)
     if bool((bad & ~wanted).any()):
         memory = _cleared(memory, bad & ~wanted)
         out = look(memory, allowed)
-        if _harmless(out, memory, telling):
+        if harmless(out, memory, telling):
             return out
-    bad = (bad & wanted).unsqueeze(-2)  # what some may attend and others not
-    sees = (allowed & bad).any(dim=-1, keepdim=True).expand(*out.context.shape[:-1], 1)
-    if not bool(bad.any()) or bool(bad.all()):
+    lost = bad & wanted  # what some may attend and others not
+    if not bool(lost.any()) or bool(lost.all()):
         return out
-    clean = look(_cleared(memory, bad.squeeze(-2)), allowed & ~bad)
+    bad = groups.repeat(lost.unsqueeze(-2), memory.group)
+    sees = (allowed & bad).any(dim=-1, keepdim=True).expand(*out.context.shape[:-1], 1)
+    clean = look(_cleared(memory, lost), allowed & ~bad)
     return _joined(sees, out, clean)
 
 
@@ -83,15 +85,15 @@ def visible(*tensors: Tensor) -> bool:
     return torch._C._functorch.maybe_current_level() is None and all(tensor.is_cpu for tensor in tensors)
 
 
-def _harmless(out: Attended, memory: Memory, telling: bool) -> bool:
+def harmless(out: Attended, memory: Memory, telling: bool = False) -> bool:
     """Is the context finite, and will the gradients be?"""
     if not sound(out.context):
         return False
     if not out.context.requires_grad:
         return True
-    scores = vars(out)["_scores"]  # to read them might compute them
-    if isinstance(scores, partial):
-        scores = scores.args[0]  # those of a window
+    scores = out._scores  # to read them might compute them
+    if isinstance(scores, Narrow):
+        scores = scores.held
     if telling and isinstance(scores, Tensor) and scores.numel() < memory.key.numel() and sound(scores):
         return True  # masked values that did no harm to the context do none to gradients
     return sound(memory.key) and (memory.value is memory.key or sound(memory.value))
@@ -106,22 +108,23 @@ def _cleared(memory: Memory, rows: Tensor) -> Memory:
     """The memory with zeros in ``rows``, (…, S), which get no gradient."""
     key = torch.where(rows.unsqueeze(-1), 0.0, memory.key)
     shared = memory.value is memory.key
-    return Memory(key, key if shared else torch.where(rows.unsqueeze(-1), 0.0, memory.value))
+    value = key if shared else torch.where(rows.unsqueeze(-1), 0.0, memory.value)
+    return Memory(key, value, group=memory.group)
 
 
 def _cleared_first(look: Callable[[Memory, Tensor], Attended], memory: Memory, allowed: Tensor) -> Attended:
     """:func:`guarded` where nothing may depend on a value."""
-    unwanted = ~allowed.any(dim=-2)
+    unwanted = ~groups.some(allowed, memory.group).any(dim=-2)
     if allowed.shape[-2] == 1:
         return look(_cleared(memory, unwanted), allowed)
     lost = memory.key.isnan().any(dim=-1) | ~memory.value.isfinite().all(dim=-1)
     out = look(_cleared(memory, unwanted | lost), allowed)
-    sees = (allowed & lost.unsqueeze(-2)).any(dim=-1, keepdim=True)
+    sees = (allowed & groups.repeat(lost.unsqueeze(-2), memory.group)).any(dim=-1, keepdim=True)
 
     def marked(tensor: Tensor) -> Tensor:  # by a sum, so that the gradient of a loss that is NaN goes on
         return tensor + torch.where(sees, math.nan, 0.0).to(tensor.dtype)
 
-    out.context, out.weights = marked(out.context), _later(marked, vars(out)["_weights"])
+    out.context, out._weights = marked(out.context), later(marked, out._weights)
     return out
 
 
@@ -132,7 +135,7 @@ def _joined(sees: Tensor, spoiled: Attended, clean: Attended) -> Attended:
         return torch.where(sees, theirs.detach(), ours)
 
     for name in ("weights", "scores"):
-        setattr(clean, name, _later(joined, *(vars(out)["_" + name] for out in (spoiled, clean))))
+        setattr(clean, name, later(joined, *(getattr(out, "_" + name) for out in (spoiled, clean))))
     if clean.log_prob is not None and spoiled.log_prob is not None:
         clean.log_prob = joined(spoiled.log_prob.unsqueeze(-1), clean.log_prob.unsqueeze(-1)).squeeze(-1)
     clean.context = _Spoiled.apply(clean.context, spoiled.context.detach(), sees)
@@ -153,7 +156,7 @@ class _Spoiled(Function):
         return torch.where(lost & (grad != 0), math.nan, grad), None, None
 
 
-def _later(function: Callable[..., Tensor], *held: Any) -> Any:
+def later(function: Callable[..., Tensor], *held: Any) -> Any:
     """The function of what an :class:`Attended` holds: tensors, or functions that make them when they are read."""
     if any(one is None for one in held):
         return None

@@ -11,6 +11,7 @@ contract tests find it. Parameters are plain numpy arrays passed by keyword.
 * normalizers  ``name(scores, allowed, **parameters) -> [S weights]`` for one row
 * windows      ``name(q, t, length, **parameters) -> position p``, beside ``name_factor(s, p, radius)``
 * refiners     ``name(weights, allowed, previous, **extras) -> [S weights]`` for one row
+* positions    ``name(row, place, **parameters) -> row`` for one query or key
 * glimpses     see each function
 """
 
@@ -447,8 +448,12 @@ def multi_head(
     scores: Sequence[Callable[..., list[float]]],
     normalizer: Callable[..., list[float]],
     project: dict[str, tuple[Array, Row | None]],
+    key_heads: int | None = None,
 ) -> tuple[Array, Array]:
     """Vaswani et al. 2017, 3.2.2: heads attend in slices of the projected width, are joined and projected.
+
+    With ``key_heads`` below ``heads``, query head h looks at key head floor(h * key_heads / heads) (Ainslie et al.
+    2023, 2305.13245, section 2.2).
 
     ``project`` holds (weight, bias) for query, key, value, out; weights are (to, from). ``mask`` is (T, S) or
     (H, T, S). Returns context (T, dim) and weights (H, T, S).
@@ -457,10 +462,14 @@ def multi_head(
         name: np.array([matvec(project[name][0], row, project[name][1]) for row in array]).reshape(len(array), -1)
         for name, array in (("query", query), ("key", key), ("value", value))
     }
-    widths = {name: project[name][0].shape[0] // heads for name in rows}
+    count = {"query": heads, "key": key_heads or heads, "value": key_heads or heads}
+    widths = {name: project[name][0].shape[0] // count[name] for name in rows}
     contexts, weights = [], []
     for h in range(heads):
-        q, k, v = (rows[n].reshape(len(rows[n]), heads, widths[n])[:, h] for n in ("query", "key", "value"))
+        q, k, v = (
+            rows[n].reshape(len(rows[n]), count[n], widths[n])[:, h * count[n] // heads]
+            for n in ("query", "key", "value")
+        )
         seen = attend(
             q,
             k,
@@ -475,6 +484,22 @@ def multi_head(
     weight, bias = project["out"]
     context = np.array([matvec(weight, row, bias) for row in joined]).reshape(len(query), weight.shape[0])
     return context, np.array(weights)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# positions: where queries and keys stand
+
+
+def rotary(row: Row, place: float, *, base: float = 10000.0, halves: bool = False) -> list[float]:
+    """Su et al. 2021 (2104.09864), eqs. 14-15: each pair of columns is multiplied by the matrix of a rotation"""
+    width = len(row)
+    out = [0.0] * width
+    for i in range(width // 2):
+        one, two = (i, i + width // 2) if halves else (2 * i, 2 * i + 1)
+        angle = place * base ** (-2 * i / width)
+        out[one] = math.cos(angle) * float(row[one]) - math.sin(angle) * float(row[two])
+        out[two] = math.sin(angle) * float(row[one]) + math.cos(angle) * float(row[two])
+    return out
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -639,6 +664,13 @@ def mask_window(queries: int, keys: int, radius: int) -> Array:
     return np.array(
         [[abs(t + keys - queries - s) <= radius for s in range(keys)] for t in range(queries)], bool
     ).reshape(queries, keys)
+
+
+def mask_segments(ids: Sequence[int], queries: int) -> Array:
+    """(T, S): T queries at the last of S places see the keys with the same number, unless that is negative"""
+    last = list(ids)[len(ids) - queries :]
+    found = [[mine == other and other >= 0 for other in ids] for mine in last]
+    return np.array(found, bool).reshape(queries, len(ids))
 
 
 def mask_rows(mask: Array | None, batch: tuple[int, ...], queries: int, keys: int) -> Array:

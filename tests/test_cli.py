@@ -290,3 +290,50 @@ def test_whoever_reads_our_output_may_stop():
         f"{sys.executable} -m regard.cli list | head -n 1", shell=True, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.startswith("scores") and "Error" not in done.stderr and "regard:" not in done.stderr
+
+
+CLOSED = """
+import os, sys
+os.close({number})
+os.execv(sys.executable, [sys.executable, "-m", "regard.cli", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "command", "said"),
+    [
+        (0, ["predict", "ntm-copy"], "standard input is closed: name a file"),
+        (1, ["list"], "standard output is closed, so nothing is printed"),
+        (2, ["list"], ""),
+    ],
+)
+def test_a_closed_stream_is_said_plainly(number, command, said):
+    result = run(*command, code=CLOSED.format(number=number))
+    assert said in result.stderr and "fault" not in result.stderr and "Traceback" not in result.stderr
+    assert result.returncode == (2 if number == 0 else 0)
+
+
+def test_files_do_not_take_the_place_of_a_closed_stream():
+    code = """
+import os, sys
+for number in (0, 1, 2):
+    os.close(number)
+sys.stdin = sys.stdout = sys.stderr = None
+from regard import cli
+try:
+    cli.main()
+finally:
+    assert os.open(os.devnull, os.O_RDONLY) > 2
+"""
+    assert run("--version", code=code).returncode == 0
+
+
+def test_a_diverged_training_is_not_our_fault():
+    result = run("list", code=raising("FloatingPointError('the loss is no longer finite at step 3')"))
+    assert (result.returncode, result.stderr) == (2, "regard: the loss is no longer finite at step 3\n")
+
+
+def test_who_opens_a_run_can_trust_it():
+    commands = typer.main.get_command(cli.app).commands
+    for name in ("predict", "show", "evaluate", "serve", "explore", "export"):
+        assert any("--trust" in option.opts for option in commands[name].params), name

@@ -10,7 +10,7 @@ from rich.console import Console
 import regard
 from regard import registry, runs
 from regard.registry import Recipe
-from regard.training import Run
+from regard.training import Run, read_weights
 
 TINY = registry.recipe("translate-toy").tiny()
 
@@ -155,3 +155,20 @@ def test_json_of_history_is_plain(train, tmp_path):
     run = train(TINY, out=tmp_path / "run")
     train("translate-toy", "steps=5", out=run.folder, resume=True)
     assert json.loads((run.folder / "run.json").read_text())["history"]
+
+
+def test_a_run_starts_from_the_weights_of_another_where_they_fit(train, tmp_path):
+    said = []
+    first = train(TINY, out=tmp_path / "first")
+    changes = (f"init={first.folder}", "system.maxout=6", "steps=1", "lr=1e-9")
+    second = train(TINY, *changes, out=tmp_path / "second", say=said.append)
+    before, after = (read_weights(run.weights("last"))[0] for run in (first, second))
+    assert before.keys() == after.keys()
+    alike = [name for name in before if before[name].shape == after[name].shape]
+    assert 0 < len(alike) < len(before)
+    for name in alike:
+        torch.testing.assert_close(before[name], after[name], atol=1e-6, rtol=0)
+    (line,) = [line for line in said if line.startswith("starts from")]
+    assert f"{len(alike)} of {len(before)} tensors" in line and "new: " in line and "unused: " in line
+    with pytest.raises(ValueError, match="none of its"):
+        train(registry.recipe("memnn-babi").tiny(), f"init={first.folder}", out=tmp_path / "third")

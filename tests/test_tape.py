@@ -6,6 +6,7 @@ import copy
 import json
 import threading
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -384,6 +385,208 @@ class TestTorchMultihead:
         assert not tape["decoder.layers.0.self_attn"].weights.triu(1).any()
 
 
+class TestWrittenOut:
+    """A softmax whose result multiplies values."""
+
+    WAYS = {  # noqa: RUF012
+        "operator": lambda w, v: w @ v,
+        "matmul": torch.matmul,
+        "method": lambda w, v: w.matmul(v),
+        "bmm": lambda w, v: torch.bmm(w.flatten(0, 1), v.flatten(0, 1)).unflatten(0, (B, H)),
+        "einsum": lambda w, v: torch.einsum("bhts,bhsd->bhtd", w, v),
+        "einsum of a list": lambda w, v: torch.einsum("bhsd, bhts -> bhtd", [v, w]),
+    }
+
+    @pytest.mark.parametrize("way", WAYS)
+    @pytest.mark.parametrize("softmax", ["torch", "method", "functional", "module", "positive dim"])
+    def test_ways_to_write_it(self, way, softmax):
+        ways = {
+            "torch": lambda m, s: torch.softmax(s, -1),
+            "method": lambda m, s: s.softmax(dim=-1),
+            "functional": lambda m, s: F.softmax(s, dim=-1, dtype=torch.float64).to(s.dtype),
+            "module": lambda m, s: m.softmax(s),
+            "positive dim": lambda m, s: torch.softmax(s, dim=3),
+        }
+
+        def forward(m, query, key):
+            weights = m.dropout(ways[softmax](m, query @ key.mT / D**0.5))
+            return self.WAYS[way](weights, key)
+
+        block = Calls(forward, softmax=nn.Softmax(-1), dropout=nn.Dropout(0.5))
+        model = Calls(lambda m, *args: m.block(*args), block=block)
+        query, key = torch.randn(B, H, T, D), torch.randn(B, H, S, D)
+        with regard.record(model) as tape:
+            model(query, key)
+        expected = loops(query, key)
+        assert tape.names() == ["block"]
+        assert close(tape["block"].weights, expected.reshape(tape["block"].shape))
+        assert tape["block"].calls[0].kind == "softmax"
+
+    def test_part_of_it(self):
+        """An extra score that takes weight and has no value, as GPT-OSS has."""
+
+        def forward(m, x):
+            scores = torch.cat([x @ x.mT, torch.zeros(B, T, 1)], dim=-1)
+            return torch.softmax(scores, -1)[..., :-1] @ x
+
+        model, x = Calls(forward), torch.randn(B, T, D)
+        with regard.record(model) as tape:
+            model(x)
+        assert tape["calls"].weights.shape == (B, T, T)
+        assert (tape["calls"].weights.sum(-1) < 1).all()
+
+    @pytest.mark.parametrize(
+        "forward",
+        [
+            lambda m, x: torch.softmax(x, -1) * x,
+            lambda m, x: torch.softmax(x, -1).sum(-1) @ x.sum(-1).mT,
+            lambda m, x: torch.softmax(x, -2) @ x.mT,
+            lambda m, x: x.mT @ torch.softmax(x, -1),
+            lambda m, x: torch.einsum("btd,bsd->btsd", torch.softmax(x, -1), x),
+        ],
+    )
+    def test_what_is_no_attention(self, forward):
+        model = Calls(forward)
+        with pytest.warns(UserWarning, match="saw no attention"), regard.record(model) as tape:
+            model(torch.randn(B, T, D))
+        assert len(tape) == 0
+
+    def test_nothing_is_kept_alive(self):
+        made = []
+
+        def forward(m, x):
+            weights = F.dropout(torch.softmax(x @ x.mT, -1), 0.5).contiguous().view(B, T, T)
+            made.append(weakref.ref(weights))
+            return weights @ x
+
+        model = Calls(forward)
+        with torch.no_grad(), regard.record(model):
+            model(torch.randn(B, T, D))
+            assert made[0]() is None
+
+
+class TestReturned:
+    """Weights that a module returns, computed in a way that cannot be followed."""
+
+    @pytest.mark.parametrize("place", [1, 2])
+    @pytest.mark.parametrize("shape", [(B, H, T, S), (B, T, S)])
+    def test_beside_its_output(self, place, shape):
+        weights = regard.normalizers.Sparsemax()(torch.randn(shape), None)
+        beside = [torch.randn(B, H, T, S), torch.randn(1, H, T, D)][:place]
+
+        class Sparse(nn.Module):
+            def forward(self, x):
+                return x, *beside[1:], weights, None, beside[0]
+
+        model = nn.Sequential(Sparse())
+        with regard.record(model) as tape:
+            model(torch.randn(B, T, D))
+        assert torch.equal(tape["0"].weights, weights)
+        assert tape["0"].calls[0].kind == "sparse"
+
+    def test_other_things_are_no_weights(self):
+        others = torch.randn(B, H, T, D), torch.rand(B, H, T, S), torch.softmax(torch.randn(B, H, S, T), -1), None
+        model = Calls(lambda m, x: (x, *others))
+        with pytest.warns(UserWarning, match="saw no attention"), regard.record(model):
+            model(torch.randn(B, T, D))
+
+
+class TestLater:
+    """Weights that the model does not compute are computed when they are read."""
+
+    def watch(self, monkeypatch):
+        computed = []
+        weights = regard.tape.later.Later.weights
+        monkeypatch.setattr(
+            regard.tape.later.Later, "weights", lambda later: computed.append(later.shape) or weights(later)
+        )
+        return computed
+
+    @pytest.mark.parametrize("kind", ["sdpa", "attend", "heads"])
+    @pytest.mark.parametrize("grad", [True, False])
+    def test_not_before(self, kind, grad, monkeypatch):
+        computed = self.watch(monkeypatch)
+        length = 64
+        x = torch.randn(1, 2, length, 8)
+        forward = {
+            "sdpa": lambda m, x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+            "attend": lambda m, x: regard.attend(x, x, mask=regard.masks.causal()).context,
+            "heads": lambda m, x: m.heads(x[0], mask=regard.masks.causal()).context,
+        }[kind]
+        model = Calls(forward, heads=regard.MultiHead(8, 2))
+        with torch.set_grad_enabled(grad), regard.record(model) as tape:
+            model(x)
+        (name,) = tape.names()
+        assert tape[name].shape[-2:] == (length, length) and str(length) in repr(tape) and not computed
+        weights = tape[name].weights
+        assert tape[name].weights is weights and len(computed) == 1
+        assert not weights.triu(1).any() and close(weights.sum(-1), torch.ones(1)) and not weights.requires_grad
+        if kind != "heads":
+            assert close(weights, loops(x, x, np.tri(length, dtype=bool)))
+
+    def test_single_queries_would_keep_all_their_keys(self, monkeypatch):
+        computed = self.watch(monkeypatch)
+        model = Calls(lambda m, q, k: F.scaled_dot_product_attention(q, k, k))
+        with regard.record(model) as tape:
+            model(torch.randn(B, H, 1, D), torch.randn(B, H, 50, D))
+        assert computed and isinstance(tape["calls"].calls[0]._weights, torch.Tensor)
+
+    def test_what_happens_to_query_and_key_afterwards(self):
+        def forward(m, query, key, mask):
+            out = F.scaled_dot_product_attention(query, key, key, attn_mask=mask)
+            for tensor in (query, key, mask):
+                tensor.zero_()
+            return out
+
+        query, key, mask = torch.randn(1, 1, 64, 4), torch.randn(1, 1, 64, 4), torch.rand(64, 64) < 0.5
+        expected = loops(query, key, mask.numpy().copy())
+        model = Calls(forward)
+        with regard.record(model) as tape:
+            model(query, key, mask)
+        assert close(tape["calls"].weights, expected)
+
+    def test_heads_and_rows_before_they_are_computed(self):
+        query, key = torch.randn(B, 4, 64, D), torch.randn(B, 2, 64, D)
+        for mask in (None, torch.randn(4, 64, 64), torch.rand(1, 64) < 0.5):
+            model = Calls(lambda m, **options: F.scaled_dot_product_attention(query, key, key, **options))
+            with regard.record(model) as whole, regard.record(model, heads=[2, -4], last=3) as part:
+                model(enable_gqa=True, attn_mask=mask, is_causal=mask is None)
+            assert close(part["calls"].weights, whole["calls"].weights[:, [2, 0], -3:])
+
+
+class TestForms:
+    """Hugging Face's form, where the names are those of torch's and ours."""
+
+    def test_torch(self):
+        model = nn.Transformer(D, H, 2, 3, 16, batch_first=True)
+        with regard.record(model) as tape:
+            model(torch.randn(B, S, D), torch.randn(B, T, D))
+        assert [w.shape for w in tape.encoder_attentions] == [(B, H, S, S)] * 2
+        assert [w.shape for w in tape.decoder_attentions] == [(B, H, T, T)] * 3
+        assert [w.shape for w in tape.cross_attentions] == [(B, H, T, S)] * 3
+        assert all(torch.equal(*pair) for pair in zip(tape.attentions, tape.decoder_attentions, strict=True))
+
+    def test_an_encoder_alone_and_one_attention(self):
+        encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, H, 16, batch_first=True), 2)
+        with regard.record(encoder) as tape:
+            encoder(torch.randn(B, T, D))
+        assert [w.shape for w in tape.attentions] == [(B, H, T, T)] * 2
+        assert tape.cross_attentions == tape.decoder_attentions == ()
+        with regard.record(model := Decoder()) as tape:
+            model(torch.randn(B, T, D), torch.randn(B, S, D))
+        assert [w.shape for w in tape.attentions] == [w.shape for w in tape.cross_attentions] == [(B, 1, T, S)]
+
+    def test_what_has_no_such_form(self):
+        with pytest.raises(ValueError, match="this tape is empty"):
+            _ = regard.Tape().attentions
+        edges = regard.EdgeAttention()
+        x = torch.randn(3, 2, 4)
+        with regard.record(edges) as tape:
+            edges(x, x, None, torch.tensor([[0, 1], [1, 2]]))
+        with pytest.raises(ValueError, match=r"'edge_attention' has weights \(2, 2\).*read \.calls"):
+            _ = tape.attentions
+
+
 # ---------------------------------------------------------------------------------------------------------
 # nothing changes
 
@@ -599,9 +802,14 @@ class Foreign(nn.Module):
 
 
 class TestNothingSeen:
-    def test_an_eager_model_of_hugging_face_is_told_what_to_do(self):
-        model, x = nn.Sequential(Foreign()), torch.randn(B, T, D)
-        said = r"saw no attention: '0' .*'eager'.*model\.set_attn_implementation\(\"sdpa\"\)"
+    def test_a_fused_model_of_hugging_face_is_told_what_to_do(self):
+        class FusedAttention(Foreign):
+            def forward(self, x):
+                return super().forward(x) if self.config._attn_implementation == "sdpa" else x
+
+        model, x = nn.Sequential(FusedAttention()), torch.randn(B, T, D)
+        model[0].config._attn_implementation = "flash_attention_2"
+        said = r"could not see into '0' .*'flash_attention_2'.*model\.set_attn_implementation\(\"sdpa\"\)"
         with pytest.warns(UserWarning, match=said) as caught, regard.record(model):
             model(x)
         assert caught[0].filename == __file__
@@ -614,13 +822,13 @@ class TestNothingSeen:
 
     def test_other_reasons(self):
         x = torch.randn(B, T, D)
-        model = Calls(lambda m, x: torch.softmax(x @ x.mT, -1) @ x)
+        model = Calls(lambda m, x: (x @ x.mT).exp() @ x)
         with pytest.warns(UserWarning, match=r"F\.scaled_dot_product_attention"), regard.record(model):
             model(x)
         with pytest.warns(UserWarning, match="no module of this model ran"), regard.record(model):
             pass
         model = nn.ModuleDict({"first": regard.Attention(), "second": nn.Identity()})
-        with pytest.warns(UserWarning, match="no name fits.*known: first"), regard.record(model, names="frist*"):
+        with pytest.warns(UserWarning, match="no name fits.*known: first"), regard.record(model, only="frist*"):
             model["first"](x, x)
 
     def test_silence_where_it_was_not_to_be_expected(self):
@@ -673,6 +881,31 @@ class TestReordered:
 
 
 class TestUnseen:
+    def test_one_warning_names_every_attention_that_showed_nothing(self):
+        class LinearAttention(nn.Module):
+            def forward(self, x):
+                return x.exp() @ (x.exp().mT @ x)
+
+        class Attention(nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, x):
+                return self.inner(x)
+
+        seen = Calls(lambda m, x: F.scaled_dot_product_attention(x, x, x))
+        model = nn.Sequential(Attention(LinearAttention()), Attention(seen), LinearAttention())
+        model.idle = LinearAttention()
+        said = r"see into '0\.inner' \(.*cannot be followed\); '2' \(.*cannot be followed\)$"
+        with pytest.warns(UserWarning, match=said) as caught, regard.record(model) as tape:
+            model[:3](torch.randn(B, T, D))
+        assert len(caught) == 1 and tape.names() == ["1.inner"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with regard.record(model, only="1.*"):
+                model[:3](torch.randn(B, T, D))
+
     def test_compiled(self):
         inner = torch.compile(Calls(lambda m, x: F.scaled_dot_product_attention(x, x, x)), backend="aot_eager")
         model, x = nn.ModuleDict({"fast": inner, "plain": regard.Attention()}), torch.randn(B, T, D)
@@ -687,7 +920,7 @@ class TestUnseen:
         for _ in range(2):
             with pytest.warns(UserWarning, match=r"could not see into 'fast' \(compiled.*force_eager") as caught:
                 tape, out = run()
-            assert caught[0].filename == __file__
+            assert [each.filename for each in caught if "regard" in str(each.message)] == [__file__]
             assert tape.names() == ["plain"]
             assert torch.equal(out, expected)
         with torch.compiler.set_stance("force_eager"), regard.record(model) as tape:
@@ -706,7 +939,7 @@ class TestUnseen:
         attention = regard.Attention()
         compiled, x = torch.compile(attention, backend="aot_eager", fullgraph=True), torch.randn(B, T, D)
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
+            warnings.filterwarnings("error", "regard")  # torch may have something to say about its compiler
             with regard.record(compiled) as tape:
                 compiled(x, x, weights=True)
         assert close(tape["attention"].weights, loops(x, x))
@@ -818,10 +1051,10 @@ class TestTape:
 
     def test_only_the_names_asked_for(self):
         model, x = nn.Transformer(D, H, 1, 2, 16, batch_first=True), torch.randn(B, T, D)
-        with regard.record(model, names="decoder.*.multihead_attn") as tape:
+        with regard.record(model, only="decoder.*.multihead_attn") as tape:
             model(x, x)
         assert tape.names() == ["decoder.layers.0.multihead_attn", "decoder.layers.1.multihead_attn"]
-        with regard.record(model, names=["encoder.*", "*.1.self_attn"]) as tape:
+        with regard.record(model, only=["encoder.*", "*.1.self_attn"]) as tape:
             model(x, x)
         assert tape.names() == ["encoder.layers.0.self_attn", "decoder.layers.1.self_attn"]
 
@@ -905,7 +1138,7 @@ class TestFiles:
             file.write_bytes(b"half")
             raise OSError("disk full")
 
-        monkeypatch.setattr(regard.tape, "save_file", fail)
+        monkeypatch.setattr(regard.tape.entries, "save_file", fail)
         with pytest.raises(OSError, match="disk full"):
             taped((B, 1, 1)).save(path)
         assert path.read_bytes() == before

@@ -405,8 +405,8 @@ def alignment_cells() -> list[Cell]:
 def alignment(lab: Translations) -> Iterator[str]:
     """Who knows where a word came from? The toy grammar with names; heads are chosen on the validation split."""
     from regard.metrics import alignment
+    from regard.predictors._heads import head_name
     from regard.predictors.predictor import Predictor
-    from regard.predictors.text import head_name
     from regard.training import Run
 
     yield "| attention | layer.head | alignment error | unknown names copied right |\n|---|---|---|---|"

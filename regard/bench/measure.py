@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 Contender = Callable[[], Tensor]
-TURN, TURN_MILLISECONDS = 5, 20.0  # at most so many calls, and no further one after so long
+TURN, TURN_MILLISECONDS = 5, 20.0  # calls of a turn at most, and the time after which no other begins
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Row:
 
 
 def measure(case: Case, threads: int, seconds: float = 1.0) -> list[Row]:
-    """Time every pass of a case on so many threads."""
+    """Time every pass of a case on ``threads`` threads."""
     torch.set_num_threads(threads)
     _same(case)
     rows = []

@@ -6,6 +6,7 @@ Commands import what they need when they run: ``--help`` must answer before torc
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -15,7 +16,7 @@ from regard import _threads
 from regard.commands import _options
 from regard.commands._app import app
 
-for _name in ("list", "bench", "data", "train", "afterwards", "evaluate", "predict", "show", "serve"):
+for _name in ("list", "bench", "data", "train", "afterwards", "evaluate", "explain", "predict", "show", "serve"):
     importlib.import_module(f"regard.commands.{_name}")  # in the order of the help
 
 
@@ -47,11 +48,28 @@ def _somebody_elses(error: Exception) -> traceback.FrameSummary | None:
     return None
 
 
+def _replace_closed_streams() -> None:
+    """Python has None for a stream that is closed, and the next file to be opened would take its place: whatever else
+    prints would write into it."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w")
+        print("regard: standard output is closed, so nothing is printed there", file=sys.stderr)
+
+
 def main() -> None:
     """Run the command line. An error is one line on stderr and exit code 2, never a bare traceback."""
     _threads.spin_briefly()
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # a closed one is None
-        stream.reconfigure(errors="backslashreplace")
+    _replace_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # Wherever it stands: people add --traceback at the end of the line that has just failed.
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
     try:

@@ -58,7 +58,7 @@ def options(
     ] = False,
 ) -> None:
     """Options that stand before every command; ``--traceback`` is read by :func:`regard.commands.main`."""
-    if context.invoked_subcommand in ("train", "evaluate", "predict", "serve"):
+    if context.invoked_subcommand in ("train", "evaluate", "explain", "predict", "serve"):
         from regard import _heap
 
         _heap.keep()
@@ -67,6 +67,7 @@ def options(
 Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")]
 Ensemble = Annotated[list[str] | None, typer.Option("--ensemble", metavar="RUN", help="More that vote.")]
 Int8 = Annotated[bool, typer.Option("--int8", help="8-bit integers in linear layers: faster, a little less exact.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Lift the limits on what the files of a run may ask for.")]
 Weights = Annotated[str | None, typer.Option("--weights", help="average, best or last.")]
 Where = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a shipped model.")]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.commands._app import Data, Weights, app, examples
+from regard.commands._app import Data, Trust, Weights, app, examples
 
 
 @app.command("average")
@@ -34,7 +34,7 @@ def align_command(
     """Find the head that knows best which word a word came from. It is kept in the run, for alignments, pictures and
     unknown words."""
     from regard import runs, training
-    from regard.predictors.text import head_name
+    from regard.predictors._heads import head_name
 
     run = training.Run.open(folder)
     model = runs.load(folder, data=data)
@@ -63,6 +63,7 @@ def export_command(
     whole: Annotated[bool, typer.Option("--float32", help="Keep all digits; half of them otherwise.")] = False,
     to: Annotated[str | None, typer.Option("--to", metavar="FORMAT", help="ctranslate2 or onnx.")] = None,
     quantization: Annotated[str | None, typer.Option("--quantization", help="For --to, such as int8.")] = None,
+    trust: Trust = False,
 ) -> None:
     """Copy of a run what prediction needs, to give away. `predict` and `show` take the copy. With --to, write it for
     another program."""
@@ -71,10 +72,10 @@ def export_command(
 
         if quantization is not None:
             raise ValueError("--quantization goes with --to")
-        training.Run.open(folder).pack(out, which, half=not whole)
+        training.Run.open(folder, trust=trust).pack(out, which, half=not whole)
     else:
         from regard import exports, runs
 
-        exports.write(runs.load(folder, which=which), to, out, quantization=quantization)
+        exports.write(runs.load(folder, which=which, trust=trust), to, out, quantization=quantization)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     print(f"{out}: {size / 1e6:.1f} MB")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.commands._app import Data, Ensemble, Int8, Weights, Where, app
+from regard.commands._app import Data, Ensemble, Int8, Trust, Weights, Where, app
 
 
 @app.command("evaluate")
@@ -19,13 +19,14 @@ def evaluate_command(
     limit: Annotated[int | None, typer.Option("--limit", help="Only the first N sentences or batches.")] = None,
     int8: Int8 = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    trust: Trust = False,
 ) -> None:
     """Measure a system on a split. For text: BLEU, chrF and TER of what it writes, with sacrebleu's signatures."""
     import json
 
     from regard import runs
 
-    model = runs.load(where, *(ensemble or []), which=which, data=data)
+    model = runs.load(where, *(ensemble or []), which=which, data=data, trust=trust)
     if int8:
         model.int8()
     found = model.evaluate(split, limit=limit)

@@ -16,6 +16,7 @@ QUESTIONS = {
     "normalizers": "how do scores become weights?",
     "windows": "which keys are candidates at all?",
     "refiners": "weights in, weights out",
+    "positions": "where do queries and keys stand?",
     "glimpses": "attention by position",
 }
 

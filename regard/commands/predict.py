@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.commands import _options
-from regard.commands._app import Data, Ensemble, Int8, Where, app, examples
+from regard.commands._app import Data, Ensemble, Int8, Trust, Where, app, examples
 
 
 @app.command(
@@ -32,11 +32,12 @@ def predict_command(
     data: Data = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     int8: Int8 = False,
+    trust: Trust = False,
 ) -> None:
     """Answer the lines of a file or of standard input. They stay in order, and an empty one stays empty."""
     from regard import runs
 
-    model = runs.load(where, *(ensemble or []), data=data)
+    model = runs.load(where, *(ensemble or []), data=data, trust=trust)
     known = _options.of(model.answer, lambda: model.Question.inputs)
     words, options = _options.split([*(given or []), *(["as_json=true"] if as_json else [])], known, where)
     if len(words) > 1:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.commands._app import app, examples
+from regard.commands._app import Trust, app, examples
 
 Host = Annotated[str, typer.Option("--host", help="The address to listen at; by default only this machine can ask.")]
 Port = Annotated[int, typer.Option("--port", help="0 for any that is free.", min=0, max=65535)]
@@ -34,6 +34,7 @@ def serve_command(
     batch: Annotated[int, typer.Option("--batch", help="Questions answered together.", min=1)] = 32,
     queue: Annotated[int, typer.Option("--queue", help="Questions that may wait for a model.", min=1)] = 128,
     seconds: Annotated[float, typer.Option("--timeout", help="Seconds until an asker is told to give up.")] = 30.0,
+    trust: Trust = False,
 ) -> None:
     """Answer questions over HTTP, as JSON. /openapi.json tells how, docs/serving.md tells more."""
     from regard.serve import app, server
@@ -41,7 +42,7 @@ def serve_command(
 
     hosts = _hosts(host, token, no_token, "add --token, or --no-token to let everyone ask")
     limits = Limits(batch=batch, queue=queue, seconds=seconds)
-    made = app.create(runs, limits=limits, token=token, hosts=hosts)
+    made = app.create([app.open_card(run, trust=trust) for run in runs], limits=limits, token=token, hosts=hosts)
     server.run(made, host=host, port=port, limits=limits, ready=lambda url: print(f"serving at {url}", flush=True))
 
 
@@ -55,12 +56,13 @@ def explore_command(
     port: Port = 8000,
     no_token: NoToken = False,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    trust: Trust = False,
 ) -> None:
     """Ask every model in a browser, and see where it looked."""
     from regard.serve import app, server
 
     hosts = _hosts(host, None, no_token, "add --no-token to let everyone ask; regard serve has tokens")
-    cards, others = ([app.open_card(run) for run in runs], {}) if runs else app.at_hand()
+    cards, others = ([app.open_card(run, trust=trust) for run in runs], {}) if runs else app.at_hand(trust=trust)
     for name, why in others.items():
         print(f"left out {name}: {why}", file=sys.stderr)
 

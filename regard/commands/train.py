@@ -45,7 +45,7 @@ def train_command(
     changes = [*(changes or []), *(["task.skip_bad=true"] if skip_bad else [])]
     again = " ".join([typed(), "train", name, "--resume", *([f"--out {out}"] if out else [])])
     run = runs.train(name, *changes, data=data, out=folder, resume=resume, force=force, command=again, say=print)
-    if training.is_main():
+    if training.is_main() and run.summary.ended != "SIGHUP":  # nobody is there to read it
         print("Try next:")
         for command in _next(run):
             print(f"  {typed()} {command.replace('RUN', str(folder))}")

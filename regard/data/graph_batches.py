@@ -80,7 +80,7 @@ class Sampler:
 
 
 def _choose(counts: np.ndarray, number: int, random: np.random.Generator) -> np.ndarray:
-    """(n, number): for each count, so many different numbers below it. Floyd's algorithm, all rows at once."""
+    """(n, number): for each count, ``number`` different numbers below it. Floyd's algorithm, all rows at once."""
     chosen = np.empty((len(counts), number), dtype=np.int64)
     for column in range(number):
         last = counts - number + column

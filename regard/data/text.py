@@ -376,8 +376,8 @@ def key(sentence: str) -> int:
 
 
 def hold_out(corpus: Files, sizes: Mapping[str, int], bad: BadLines, head: int = sys.maxsize) -> dict[str, Corpus]:
-    """Split one corpus by source sentence: ``train``, and for each name in ``sizes`` so many sentences of the first
-    ``head`` bytes, each with its first translation. No sentence is on two sides, whatever its case and punctuation.
+    """Split one corpus by source sentence: ``train``, and for each name in ``sizes`` that number of sentences from the
+    first ``head`` bytes, each with its first translation. No sentence is on two sides, whatever its case and marks.
 
     The split depends on the sentences alone, not on their order or on a seed.
     """

@@ -10,7 +10,6 @@ import gzip
 import json
 import math
 import re
-import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -20,9 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from regard._files import regular
+
 GROWTH, ALWAYS = 50, 256 << 20
-"""A compressed file may hold so many times its own size (text holds 3 to 10 times its own, pictures of digits 20
-times), and always so many bytes."""
+"""Limits on decompression: a file may expand by the factor GROWTH (text expands 3 to 10 times, images of digits 20
+times), and always to ALWAYS bytes."""
 
 _KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 _NPY = re.compile(
@@ -32,15 +33,6 @@ _NPY = re.compile(
 _TEXTS = re.compile(
     rb"\{'descr': '<U(?P<length>\d{1,6})', 'fortran_order': False, 'shape': \((?P<count>\d{1,12}),\),? *\} *\n?"
 )
-
-
-def regular(path: Path) -> Path:
-    """``path``, if a file is there or a link to one: a pipe or a device might never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(
-            f"{path}: not a file" + (" but a folder" if path.is_dir() else ", or a link to something else")
-        )
-    return path
 
 
 def most(path: Path) -> int:

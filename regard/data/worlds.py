@@ -174,7 +174,7 @@ WORLDS: dict[int, tuple[str, Callable[[random.Random], list[str]]]] = {
 
 
 def generate(task: int, questions: int, dice: random.Random) -> Iterator[str]:
-    """Lines of bAbI's format with at least so many questions."""
+    """Lines of bAbI's format with at least N questions."""
     if task not in WORLDS:
         raise ValueError(f"task {task} cannot be generated, only {', '.join(map(str, WORLDS))}; others need the data")
     asked = 0

@@ -43,6 +43,8 @@ class DecodeConfig:
             raise ValueError(f"no way of decoding is called {self.method!r}: {nearest(self.method, METHODS)}")
         if self.size < 1:
             raise ValueError(f"a beam has at least one hypothesis: size={self.size}")
+        if not abs(self.length_penalty) <= 100:
+            raise ValueError(f"length_penalty is from -100 to 100, not {self.length_penalty}")
 
 
 def decode(

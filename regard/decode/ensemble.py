@@ -34,6 +34,11 @@ class Ensemble(nn.Module):
         self.weights = [weight / sum(weights) for weight in weights]
         self.training = any(model.training for model in self.models)
 
+    @property
+    def uses(self) -> dict[str, Any]:
+        """Those of the first member that looks."""
+        return next((model.uses for model in self.models if getattr(model, "uses", None)), {})
+
     def start(self, batch: Any) -> tuple[Any, ...]:
         """The states of all members."""
         return tuple(model.start(batch) for model in self.models)
@@ -57,11 +62,6 @@ class Ensemble(nn.Module):
     def first(self, batch: Any) -> Tensor | None:
         """(B,), what the members are fed first; None is bos."""
         return self.models[0].first(batch) if hasattr(self.models[0], "first") else None
-
-    @property
-    def uses(self) -> Any:
-        """The attentions of its first member."""
-        return self.models[0].uses
 
     def alignment(self, state: tuple[Any, ...]) -> Any:
         """(B, S), the mean over the members that have one; of several sources, that of each by name."""

@@ -33,9 +33,9 @@ def packed(model: _Model) -> _Model:
     for module in list(twin.modules()):
         for (name, child), (after, following) in pairwise([*module.named_children(), ("", None)]):
             if type(child) is nn.Linear:
-                bent = isinstance(module, nn.Sequential) and type(following) is nn.ReLU
-                setattr(module, name, _Packed(child, "relu" if bent else "none"))
-                if bent:
+                rectified = isinstance(module, nn.Sequential) and type(following) is nn.ReLU
+                setattr(module, name, _Packed(child, "relu" if rectified else "none"))
+                if rectified:
                     setattr(module, after, nn.Identity())
             elif type(child) in _CELLS and _CELLS[type(child)].fits(child):
                 setattr(module, name, _CELLS[type(child)](child))
@@ -117,6 +117,7 @@ class _GRUCell(nn.Module):
 
     def __init__(self, plain: nn.GRUCell):
         super().__init__()
+        self.input_size, self.hidden_size = plain.input_size, plain.hidden_size
         self.given = _joined(plain.weight_ih, plain.bias_ih)
         self.fed = _joined(plain.weight_hh, plain.bias_hh)
 
@@ -124,7 +125,8 @@ class _GRUCell(nn.Module):
     def fits(plain: nn.GRUCell) -> bool:
         return plain.bias
 
-    def forward(self, x: Tensor, before: Tensor) -> Tensor:
+    def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
+        before = x.new_zeros(*x.shape[:-1], self.hidden_size) if before is None else before
         reset, update, new = self.given(x).chunk(3, -1)
         reset_fed, update_fed, new_fed = self.fed(before).chunk(3, -1)
         new = (new + (reset + reset_fed).sigmoid() * new_fed).tanh()

@@ -92,7 +92,9 @@ class Step(nn.Module):
 
     def forward(self, token: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         logits, state = self.model.step(token, shaped(tensors, self.example))
-        return logits.log_softmax(-1), self.model.alignment(state), *flat(state)
+        # The exporter of torch 2.6 gives an input that is also an output the output's name.
+        fresh = (t.clone() if any(t is given for given in tensors) else t for t in flat(state))
+        return logits.log_softmax(-1), self.model.alignment(state), *fresh
 
 
 def flat(state: Any) -> list[Tensor]:
@@ -117,7 +119,7 @@ def shaped(tensors: Sequence[Tensor], example: Any) -> Any:
         if isinstance(leaf, Memory):
             key, value = next(given), next(given)
             mask = None if leaf.mask is None else masks.lengths(next(given))
-            found.append(Memory(key, value, mask, leaf.project))
+            found.append(Memory(key, value, mask, leaf.project, leaf.group))
         else:
             found.append(next(given))
     return tree_unflatten(found, structure)

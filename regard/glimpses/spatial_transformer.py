@@ -109,8 +109,8 @@ class SpatialTransformer(Glimpse):
         x, y = target.unbind(-1)  # each (height', width')
         if self.kind == "thin_plate":
             moves = theta.unflatten(-1, (-1, 2))[..., 0, 0, :, :]  # (…, K, 2)
-            bent = _radial(target.reshape(-1, 2), self.points) @ self._spline.to(theta)
-            return target + (bent @ moves).unflatten(-2, size)
+            warped = _radial(target.reshape(-1, 2), self.points) @ self._spline.to(theta)
+            return target + (warped @ moves).unflatten(-2, size)
         if self.kind == "attention":
             scale, shift = 1 + theta[..., :1], theta[..., 1:]
             return scale * target + shift

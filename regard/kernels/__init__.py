@@ -17,16 +17,28 @@ import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from regard import _lazy
-from regard.kernels import additive, chunked, dot, edges, local, single
+from regard.kernels import additive, chunked, dot, edges, groups, local, single, spans
 from regard.kernels._once import forward_mode, no_forward_mode
-from regard.kernels.forms import HALVES, AdditiveForm, DotForm, LeakyForm, SplitForm, SquareForm, TiedForm, lift
+from regard.kernels.forms import (
+    HALVES,
+    AdditiveForm,
+    DotForm,
+    LeakyForm,
+    SplitForm,
+    SquareForm,
+    TiedForm,
+    lift,
+    replaced,
+    tensors_of,
+)
+from regard.kernels.spans import Spans
+from regard.masks import Mask, both
 from regard.normalizers.softmax import Softmax
 from regard.parts import Normalizer, Score
 
@@ -56,10 +68,15 @@ def use(name: str) -> Iterator[None]:
         _choice.name = before
 
 
+def chosen(name: str) -> bool:
+    """Is this the kind of kernel that was chosen by hand?"""
+    return _choice.name == name
+
+
 def lower(score: Score, query: Tensor, key: Tensor, given: dict[str, Any]) -> Form | None:
     """The score in the words of the kernels, or None where the plain path is to be taken."""
     form = None if _choice.name == "plain" else score.form(query, key, **given)
-    return None if isinstance(form, LeakyForm | SplitForm) else form  # those have kernels for edges alone
+    return None if isinstance(form, (LeakyForm, SplitForm)) else form  # those have kernels for edges alone
 
 
 def lower_edges(score: Score, query: Tensor, key: Tensor, value: Tensor) -> DotForm | LeakyForm | SplitForm | None:
@@ -68,7 +85,7 @@ def lower_edges(score: Score, query: Tensor, key: Tensor, value: Tensor) -> DotF
     query (H, N_t, D) and projected key (H, N_s, D') are seen as queries and keys of H heads.
     """
     form = score.form(query, key) if _choice.name in ("auto", "fused") else None
-    if not isinstance(form, DotForm | LeakyForm | SplitForm):
+    if not isinstance(form, (DotForm, LeakyForm, SplitForm)):
         return None
     return _lift(form) if _fits_numba(form.query, form.key, value, halves=True) else None
 
@@ -104,11 +121,11 @@ def narrowed(weights: Tensor, dtype: torch.dtype) -> Tensor:
 def keep(form: _Any) -> _Any:
     """The form with copies of whatever an optimizer could change in place."""
     held: dict[str, Any] = {}
-    for name, tensor in vars(form).items():
-        own = _own(tensor) if isinstance(tensor, Tensor) else tensor
+    for name, tensor in tensors_of(form).items():
+        own = _own(tensor)
         if own is not tensor:
             held[name] = own
-    return replace(form, **held) if held else form
+    return replaced(form, **held) if held else form
 
 
 def scores(form: Form) -> Tensor:
@@ -129,36 +146,84 @@ def scores(form: Form) -> Tensor:
 
 
 def softmax_sum(
-    form: Form | None, normalizer: Normalizer, value: Tensor, allowed: Tensor | None, causal: bool
+    form: Form | None, normalizer: Normalizer, value: Tensor, allowed: Tensor | None, causal: bool, group: int = 1
 ) -> Tensor | None:
-    """softmax(scores) @ value without writing the weights down, (…, T, E); None where it cannot be or does not pay."""
+    """softmax(scores) @ value without writing the weights down, (…, T, E); None where it cannot be or does not pay.
+    ``group`` is as in :func:`dot.softmax_sum`."""
     if not isinstance(form, DotForm) or type(normalizer) is not Softmax or _choice.name == "chunked":
         return None
     fits = dot.fits(form, value, allowed, forced=_choice.name == "fused")
     fits = fits and (form.bias is None or (form.query.dtype == value.dtype and not form.cast))
     if form.bias is not None and (form.bias.requires_grad or not fits):  # SDPA has no gradient for a bias
-        return narrowed(normalizer(replace(form, norm=None).scores(), allowed), value.dtype) @ value
+        weights = normalizer(groups.unfold(replaced(form, norm=None).scores(), group), allowed)
+        return groups.unfold(groups.fold(narrowed(weights, value.dtype), group) @ value, group)
     if not fits:
         return None
-    return dot.softmax_sum(form, value, allowed, causal, normalizer.temperature)
+    return dot.softmax_sum(form, value, allowed, causal, normalizer.temperature, group)
+
+
+def spans_of(mask: Mask, shape: tuple[int, ...], query: Tensor) -> Spans | None:
+    """The stretches of keys that the queries of scores of this shape, (…, T, S), see, if there is a kernel that then
+    reads only these, and if it pays."""
+    if _choice.name not in ("auto", "fused") or len(shape) > 4 or 0 in shape or shape[-2] == 1 or not _readable(query):
+        return None
+    first: Tensor | None = None
+    stop: Tensor | None = None
+    rest: Mask | None = None
+    for part in mask.conjuncts():
+        span = part.span(shape, query.device)
+        if span is None:
+            rest = both(rest, part)
+        else:
+            first = span[0] if first is None else torch.maximum(first, span[0])
+            stop = span[1] if stop is None else torch.minimum(stop, span[1])
+    if first is None or stop is None:
+        return None
+    first, stop = (end.expand(*end.shape[:-1], shape[-2]).reshape(-1, shape[-2]) for end in (first, stop))
+    items, heads = math.prod(shape[:-2][:1]), math.prod(shape[:-2][1:])
+    allowed = None if rest is None else dot.four(rest.tensor(shape, query.device))
+    found = Spans.of(first, stop, items, allowed)
+    return found if _choice.name == "fused" or found.pay(math.prod(shape), heads) else None
+
+
+def span_sum(form: Form | None, normalizer: Normalizer, value: Tensor, seen: Spans, group: int = 1) -> Tensor | None:
+    """:func:`softmax_sum` over a stretch of keys for each query; None where it cannot be."""
+    if not isinstance(form, DotForm) or form.bias is not None or type(normalizer) is not Softmax:
+        return None
+    if not form.query.dtype == form.key.dtype == value.dtype or form.key.shape[-1] != value.shape[-1]:
+        return None
+    leading = groups.unfold(form.query, group).shape[:-2]
+    query, key, rows = dot.four(groups.unfold(form.query, group)), dot.four(form.key), dot.four(value)
+    context = spans.attend(query, key, rows, seen, form.scale / normalizer.temperature)
+    return context.reshape(*leading, *context.shape[-2:])
+
+
+def blocks_pay(width: int, keys: int) -> bool:
+    """Is it worth while to cut queries into blocks, each of which sees ``width`` of the keys?"""
+    return _choice.name == "chunked" or 2 * width <= keys
 
 
 def single_query(
-    form: Form | None, normalizer: Normalizer, value: Tensor, allowed: Tensor | None, place: Tensor | None = None
+    form: Form | None,
+    normalizer: Normalizer,
+    value: Tensor,
+    allowed: Tensor | None,
+    place: Tensor | None = None,
+    group: int = 1,
 ) -> tuple[Tensor, Tensor] | None:
-    """softmax(scores) @ value, (…, 1, E), and the scores, (…, 1, S), of T = 1; None where it cannot be. ``place`` is as
-    in :func:`single.look`."""
-    if form is None or type(normalizer) is not Softmax or not value.numel() or not _fits_single(form, value):
+    """softmax(scores) @ value, (…, 1, E), and the scores, (…, 1, S), of T = 1; None where it cannot be. ``place`` and
+    ``group`` are as in :func:`single.look`."""
+    if form is None or type(normalizer) is not Softmax or not value.numel() or not _fits_single(form, value, group):
         return None
     if place is not None and not place.numel():
         return None
-    return single.look(form, value, allowed, normalizer.temperature, place)
+    return single.look(form, value, allowed, normalizer.temperature, place, group)
 
 
-def _fits_single(form: Form, value: Tensor) -> bool:
+def _fits_single(form: Form, value: Tensor, group: int = 1) -> bool:
     """Is this a single query, in words and at a place that its kernel knows?"""
     query, key = form.query, form.key
-    if query.shape[-2] != 1 or query.ndim > 4 or not query.numel() or not key.numel():
+    if query.shape[-2] != group or query.ndim > 4 or not query.numel() or not key.numel():
         return False
     tensors = [query, key, value]
     if isinstance(form, DotForm):
@@ -175,7 +240,7 @@ def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
     """(…, T, W): the scores of the ``width`` keys from ``first`` (…, T) on; meaningless where no such key is."""
     leading, dtype = form.query.shape[:-2], form.query.dtype
     if isinstance(form, SquareForm) or not _fits_numba(form.query, form.key, halves=True):
-        rowwise = replace(
+        rowwise = replaced(
             form, query=form.query.unsqueeze(-2), key=rows(form.key, first, width), **_rowwise(form, first, width)
         )
         return rowwise.scores().squeeze(-2)
@@ -245,10 +310,8 @@ def _fits_numba(*tensors: Tensor, halves: bool = False) -> bool:
 
 def _lift(form: _Any) -> _Any:
     """The form in float32. Copies of (T + S)·D numbers cost little beside the T·S·D of a score."""
-    halves: dict[str, Any] = {
-        name: lift(x) for name, x in vars(form).items() if isinstance(x, Tensor) and x.dtype in HALVES
-    }
-    return replace(form, **halves) if halves else form
+    halves = {name: lift(tensor) for name, tensor in tensors_of(form).items() if tensor.dtype in HALVES}
+    return replaced(form, **halves) if halves else form
 
 
 def bare(*tensors: Tensor) -> bool:
@@ -262,6 +325,13 @@ def bare(*tensors: Tensor) -> bool:
     for tensor in tensors:
         if not tensor.is_cpu or tensor.dtype != torch.float32 or (learning and tensor.requires_grad):
             return False
+    return torch._C._functorch.maybe_current_level() is None and not forward_mode()
+
+
+def _readable(tensor: Tensor) -> bool:
+    """May numbers decide what is done, and is it done by kernels that nobody transforms or traces?"""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or not tensor.is_cpu:
+        return False
     return torch._C._functorch.maybe_current_level() is None and not forward_mode()
 
 

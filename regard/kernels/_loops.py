@@ -11,9 +11,10 @@ millisecond, of which making views and arrays of its tensors would be a good par
 
 import numpy as np
 
-from regard.kernels._pool import compiled, pointer
+from regard.kernels._pool import compiled, pointer, prefetch
 
 floats, flags, numbers = map(pointer, ("float32", "uint8", "int64"))
+hint = prefetch()
 f32, u64 = np.float32, np.uint64
 ZERO, HALF, ONE, TWO = f32(0), f32(0.5), f32(1), f32(2)
 
@@ -40,6 +41,8 @@ LEAST = f32(-87)  # below it e^x is no normal number
 NEVER = f32(-np.inf)
 DOT, SQUARE, ADDITIVE = range(3)  # how `single` compares: q·k, ‖q − k‖², v·tanh(q + k)
 NARROW = 32  # numbers of a row up to which eight rows at once are faster than four
+LINE = 16  # numbers in a line of the cache
+FOUR = 4  # queries of a group that read a key together
 BLOCK = 16  # keys of a head before it is the next one's turn, where heads lie side by side
 PIECE = 4096  # keys whose scores stay in the nearest cache; its unit of cutting, whatever the number of threads
 
@@ -241,6 +244,14 @@ def backward_pair(t, e, a, b, sum_a, sum_b, row):
 
 
 @compiled
+def fetch(base, stride, first, last, width):
+    """Have rows brought to the cache meanwhile, where they lie apart: the processor foresees only what follows."""
+    for s in range(first, last):
+        for line in range(0, width, LINE):
+            hint(base + 4 * (s * stride + line))
+
+
+@compiled
 def dot(query, keys, a, width):
     """q·k of the key at a place."""
     total = ZERO
@@ -275,6 +286,41 @@ def dots_in_line(query, keys, stride, first, last, width, power, at):
         power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
     for s in range(fours, u64(last)):
         power[at + s] = dot(query, keys, s * step, width)
+
+
+@compiled
+def four_dots_in_line(query, apart, keys, stride, first, last, width, power, at, wide):
+    """`dots_in_line` for four queries that share keys: they lie ``apart``, and what they get ``wide`` apart."""
+    step, twos, q = u64(stride), u64(last - (last - first) % 2), u64(apart)
+    f, g, h = at + u64(wide), at + u64(2 * wide), at + u64(3 * wide)
+    for s in range(u64(first), twos, u64(2)):
+        a = s * step
+        b = a + step
+        w, x, y, z = ZERO, ZERO, ZERO, ZERO
+        k, m, n, o = ZERO, ZERO, ZERO, ZERO
+        for i in range(u64(width)):
+            one, two = keys[a + i], keys[b + i]
+            w += query[i] * one
+            k += query[i] * two
+            x += query[q + i] * one
+            m += query[q + i] * two
+            y += query[u64(2) * q + i] * one
+            n += query[u64(2) * q + i] * two
+            z += query[u64(3) * q + i] * one
+            o += query[u64(3) * q + i] * two
+        power[at + s], power[f + s], power[g + s], power[h + s] = w, x, y, z
+        t = s + u64(1)
+        power[at + t], power[f + t], power[g + t], power[h + t] = k, m, n, o
+    for s in range(twos, u64(last)):
+        w, x, y, z = ZERO, ZERO, ZERO, ZERO
+        a = s * step
+        for i in range(u64(width)):
+            one = keys[a + i]
+            w += query[i] * one
+            x += query[q + i] * one
+            y += query[u64(2) * q + i] * one
+            z += query[u64(3) * q + i] * one
+        power[at + s], power[f + s], power[g + s], power[h + s] = w, x, y, z
 
 
 @compiled
@@ -356,6 +402,32 @@ def sum_in_line(out, values, stride, first, last, depth, power, at):
             out[e] += (w * values[a + e] + x * values[b + e]) + (y * values[c + e] + z * values[d + e])
     for s in range(fours, u64(last)):
         add(out, values, s * step, depth, power[at + s])
+
+
+@compiled
+def four_sums_in_line(out, apart, values, stride, first, last, depth, power, at, wide):
+    """`sum_in_line` for four queries that share values: what they get lies ``apart``, their weights ``wide`` apart."""
+    step, fours, o = u64(stride), u64(last - (last - first) % 4), u64(apart)
+    f, g, h = at + u64(wide), at + u64(2 * wide), at + u64(3 * wide)
+    for s in range(u64(first), fours, u64(4)):
+        a = s * step
+        b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
+        t, u, v = s + u64(1), s + u64(2), s + u64(3)
+        w0, x0, y0, z0 = power[at + s], power[at + t], power[at + u], power[at + v]
+        w1, x1, y1, z1 = power[f + s], power[f + t], power[f + u], power[f + v]
+        w2, x2, y2, z2 = power[g + s], power[g + t], power[g + u], power[g + v]
+        w3, x3, y3, z3 = power[h + s], power[h + t], power[h + u], power[h + v]
+        for e in range(u64(depth)):
+            i, j, k, m = values[a + e], values[b + e], values[c + e], values[d + e]
+            out[e] += (w0 * i + x0 * j) + (y0 * k + z0 * m)
+            out[o + e] += (w1 * i + x1 * j) + (y1 * k + z1 * m)
+            out[u64(2) * o + e] += (w2 * i + x2 * j) + (y2 * k + z2 * m)
+            out[u64(3) * o + e] += (w3 * i + x3 * j) + (y3 * k + z3 * m)
+    for s in range(fours, u64(last)):
+        for n in range(u64(4)):
+            weight = power[at + n * u64(wide) + s]
+            for e in range(u64(depth)):
+                out[n * o + e] += weight * values[s * step + e]
 
 
 @compiled
@@ -496,7 +568,8 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
 
     Args:
         kind: how query and key are compared; a score is ``scale`` times that.
-        sizes: heads, together, S, D, E. Heads go together where their rows lie side by side.
+        sizes: heads, together, group, S, D, E. Heads go together where their rows lie side by side; so many heads as
+            there are in a group share keys, values and weight.
         query, key, value, allowed: address and strides of n, head and key; without address everything is allowed.
         weight: address and stride of head.
         place: address, and strides of n and key: which row a key is. Without address it is the s-th.
@@ -505,7 +578,7 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
             exponentials, if wanted, and of (N, H, pieces, E), the context of each piece by itself; there is none where
             E is 0.
     """
-    heads, together, length, width, depth = sizes
+    heads, together, share, length, width, depth = sizes
     scale, sharpness = f32(scale), f32(sharpness)
     pieces, groups, wide = (length + PIECE - 1) // PIECE, heads // together, min(length, PIECE)
     block = PIECE if together == 1 else BLOCK
@@ -515,6 +588,7 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
         piece, group, n = item % pieces, item // pieces % groups, item // pieces // groups
         start, head = piece * PIECE, group * together
         count = min(length - start, PIECE)
+        several = FOUR if kind == DOT and not place[0] and together % FOUR == share % FOUR == 0 else 1
         for s in range(count):
             rows[s] = start + s
         if place[0]:
@@ -523,17 +597,22 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
                 rows[s] = where[s * place[2]]
         for s in range(0, count, block):
             end = min(s + block, count)
-            for h in range(together):
+            for h in range(0, together, several):
                 q = floats(query[0] + 4 * (n * query[1] + (head + h) * query[2]))
-                base, at = key[0] + 4 * (n * key[1] + (head + h) * key[2]), u64(h * wide)
-                if kind == DOT and place[0] == 0:
+                base, at = key[0] + 4 * (n * key[1] + (head + h) // share * key[2]), u64(h * wide)
+                if several > 1 and key[3] > width:
+                    fetch(base + 4 * start * key[3], key[3], end, min(end + block, count), width)
+                if several > 1:
+                    keys = floats(base + 4 * start * key[3])
+                    four_dots_in_line(q, query[2], keys, key[3], s, end, width, power, at, wide)
+                elif kind == DOT and place[0] == 0:
                     dots_in_line(q, floats(base + 4 * start * key[3]), key[3], s, end, width, power, at)
                 elif kind == DOT:
                     dots_of_rows(q, floats(base), key[3], rows, s, end, width, power, at)
                 elif kind == SQUARE:
                     squares_of_rows(q, floats(base), key[3], rows, s, end, width, power, at)
                 else:
-                    v = floats(weight[0] + 4 * (head + h) * weight[1])
+                    v = floats(weight[0] + 4 * ((head + h) // share) * weight[1])
                     additive_of_rows(q, floats(base), key[3], rows, s, end, width, v, power, at)
         for h in range(together):
             found = floats(scores + 4 * ((n * heads + head + h) * length + start))
@@ -558,12 +637,18 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
             for e in range(depth):
                 context[e] = ZERO
         lined = place[0] == 0 and kept > 0 and rows[kept - 1] == start + kept - 1  # also where the rest is padding
+        several = FOUR if lined and together % FOUR == share % FOUR == 0 else 1
         for s in range(0, kept, block):
             end = min(s + block, kept)
-            for h in range(together):
+            for h in range(0, together, several):
                 context = floats(out + 4 * ((n * heads + head + h) * pieces + piece) * depth)
-                base, at = value[0] + 4 * (n * value[1] + (head + h) * value[2]), u64(h * wide)
-                if lined:
+                base, at = value[0] + 4 * (n * value[1] + (head + h) // share * value[2]), u64(h * wide)
+                if several > 1 and value[3] > depth:
+                    fetch(base + 4 * start * value[3], value[3], end, min(end + block, kept), depth)
+                if several > 1:
+                    values, apart = floats(base + 4 * start * value[3]), pieces * depth
+                    four_sums_in_line(context, apart, values, value[3], s, end, depth, power, at, wide)
+                elif lined:
                     sum_in_line(context, floats(base + 4 * start * value[3]), value[3], s, end, depth, power, at)
                 else:
                     sum_of_rows(context, floats(base), value[3], rows, s, end, depth, power, at)

@@ -2,10 +2,10 @@
 
 The loops are serial numba functions that release the GIL; the work is split over `torch.get_num_threads()` threads.
 Where PyTorch runs on GNU's OpenMP, as its Linux wheels do, they are its own: those spin for a while after each of its
-operators, and threads of ours would share the cores with them. Elsewhere, and in the child of a fork, where OpenMP's
-threads are gone, a thread pool of ours does it. numba's own parallel layers are not used: they abort under concurrent
-calls and change torch's thread count. Nor do the operators clear or sum large tensors with torch: where the cores are
-busy, its threads wait tens of milliseconds for each other.
+operators, and threads of ours would share the cores with them. Elsewhere a thread pool of ours does it. In the child of
+a fork OpenMP's threads are gone, and the calling thread does all. numba's own parallel layers are not used: they abort
+under concurrent calls and change torch's thread count. Nor do the operators clear or sum large tensors with torch:
+where the cores are busy, its threads wait tens of milliseconds for each other.
 """
 
 import ctypes
@@ -14,6 +14,9 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from glob import escape, glob
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +28,10 @@ from torch import Tensor
 # numba's copies on disk do not notice a change here: touch _loops.py after one.
 FAST = frozenset({"nsz", "arcp", "contract", "afn", "reassoc"})
 NOTICE = "regard: compiling its CPU kernels for this machine, once…"
+UNKEPT = (
+    "regard: compiling its CPU kernels, as at every start, since no folder can be written to keep them in; "
+    "set NUMBA_CACHE_DIR to one that can"
+)
 PATIENCE = 1.0  # seconds of compiling before the notice
 # Waking a thread and waiting for it costs about 0.05 ms; a cheaper job stays on the caller's thread.
 INLINE = 0.2e6  # nanoseconds of one thread
@@ -33,6 +40,7 @@ _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 _workers = 0
 _noticed = False
+_forked = False  # from a process that has OpenMP's threads
 
 
 def compiled(function: Callable[..., Any] | None = None, *, reassociate: bool = True) -> Any:
@@ -46,11 +54,37 @@ def compiled(function: Callable[..., Any] | None = None, *, reassociate: bool = 
 
     flags = set(FAST if reassociate else FAST - {"reassoc"})
     # Python's error model would test each divisor for zero, and so forbid vectors.
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the package nor the user's cache directory can be written
-        return numba.njit(**options)(function)
+    kernel: Any = numba.njit(nogil=True, error_model="numpy", fastmath=flags)(function)
+    # A RuntimeError: neither the package nor the user's cache directory can be written.
+    with suppress(RuntimeError):
+        kernel._cache = _forgiving_cache()(function)  # where njit(cache=True) puts numba's own
+    return kernel
+
+
+@cache
+def _forgiving_cache() -> Any:
+    """numba's copies on disk, where a file that was cut off or cannot be written is no error."""
+    from numba.core.caching import FunctionCache
+
+    class Forgiving(FunctionCache):
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            try:
+                return super().load_overload(sig, target_context)
+            except Exception:  # unpickling what is damaged raises anything
+                self._remove()
+                return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            with suppress(OSError):  # a full disk loses the copy on disk, not the kernel
+                super().save_overload(sig, data)
+
+        def _remove(self) -> None:
+            name = escape(os.path.join(self.cache_path, self._impl.filename_base))
+            for path in [*glob(f"{name}.nbi"), *glob(f"{name}.*.nbc")]:
+                with suppress(OSError):
+                    os.unlink(path)
+
+    return Forgiving
 
 
 def pointer(kind: str) -> Any:
@@ -68,6 +102,28 @@ def pointer(kind: str) -> Any:
     return at
 
 
+def prefetch() -> Any:
+    """For loops: have the line of the cache at an address brought there meanwhile."""
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def hint(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            word, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+            kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            # for reading, into all caches, data
+            builder.call(function, [builder.inttoptr(args[0], pointer), word(0), word(3), word(1)])
+            return context.get_dummy_value()
+
+        return types.void(types.intp), generate
+
+    return hint
+
+
 def run(kernel: Any, items: int, cost: float, *args: Any) -> None:
     """Call ``kernel(first, last, *args)`` on ranges that cover 0..items, over ``torch.get_num_threads()`` threads.
 
@@ -77,7 +133,7 @@ def run(kernel: Any, items: int, cost: float, *args: Any) -> None:
         return
     if not kernel.overloads:
         _compile(kernel, (0, items, *args))
-    parts = min(torch.get_num_threads(), items) if cost >= INLINE else 1
+    parts = min(torch.get_num_threads(), items) if cost >= INLINE and not _forked else 1
     if parts == 1:
         kernel(0, items, *args)
         return
@@ -155,8 +211,8 @@ _openmp = _find_openmp()
 
 def _forget() -> None:
     """After a fork only the forking thread lives on: start without threads, and with a lock that is free."""
-    global _pool, _lock, _openmp
-    _pool, _lock, _openmp = None, threading.Lock(), None
+    global _pool, _lock, _openmp, _forked
+    _pool, _lock, _openmp, _forked = None, threading.Lock(), None, _openmp is not None
 
 
 if hasattr(os, "register_at_fork"):
@@ -171,9 +227,6 @@ def _compile(kernel: Any, args: tuple[Any, ...]) -> None:
     threading.Thread(target=_watch, args=(kernel, done), daemon=True).start()
     try:
         kernel.compile(tuple(typeof(arg) for arg in args))
-    except OSError:  # a full disk loses the copy on disk, not the kernel
-        if not kernel.overloads:
-            raise
     finally:
         done.set()
 
@@ -183,4 +236,5 @@ def _watch(kernel: Any, done: threading.Event) -> None:
     while not done.wait(PATIENCE):
         if kernel.stats.cache_misses and not _noticed:  # a slow disk is no reason to speak of compiling
             _noticed = True
-            print(NOTICE, file=sys.stderr, flush=True)
+            kept = getattr(kernel._cache, "cache_path", None) is not None
+            print(NOTICE if kept else UNKEPT, file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from regard.kernels import groups
 from regard.kernels._once import explain_second_derivative, forward_mode
 from regard.kernels.forms import DotForm
 from regard.masks import may_look
@@ -20,7 +21,7 @@ from regard.masks import may_look
 _FEW = 48
 """Keys up to which plain matrix products and their gradients are faster."""
 _BLOCK, _PARTS, _LONG = 32, 8, 2**14
-"""SDPA gives a thread to each so many queries. With fewer such blocks than parts, so many keys are cut into parts."""
+"""SDPA gives one thread to each block of queries. With fewer blocks than parts, long keys are cut into parts."""
 
 
 def fits(form: DotForm, value: Tensor, allowed: Tensor | None, forced: bool = False) -> bool:
@@ -39,11 +40,15 @@ def fits(form: DotForm, value: Tensor, allowed: Tensor | None, forced: bool = Fa
     return queries > 1 and keys > few and width == value.shape[-1]
 
 
-def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bool, temperature: float) -> Tensor:
-    """softmax(scale · q·k + bias) @ value: (…, T, D), (…, S, D), (…, S, E) → (…, T, E)."""
-    leading = form.query.shape[:-2]
+def softmax_sum(
+    form: DotForm, value: Tensor, allowed: Tensor | None, causal: bool, temperature: float, group: int = 1
+) -> Tensor:
+    """softmax(scale · q·k + bias) @ value: (…, T, D), (…, S, D), (…, S, E) → (…, T, E). With a ``group`` of R, key and
+    value have fewer heads, and the query is folded, as in :mod:`~regard.kernels.groups`."""
     if allowed is None and form.bias is None and not causal and _is_long(form, value):
-        return _in_parts(form.query, form.key, value, form.scale / temperature)
+        return groups.unfold(_in_parts(form.query, form.key, value, form.scale / temperature), group)
+    query = groups.unfold(form.query, group)
+    leading = query.shape[:-2]
     mask, dead = None, None
     if allowed is not None and not causal:
         # A dead row looks everywhere and is zeroed afterwards, so that nothing is ever NaN.
@@ -52,15 +57,16 @@ def softmax_sum(form: DotForm, value: Tensor, allowed: Tensor | None, causal: bo
             dead = ~alive
             mask = allowed | dead
     if form.bias is not None:
-        bias = form.bias / temperature
+        bias = groups.repeat(form.bias, group) / temperature
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
     context = scaled_dot_product_attention(
-        _four(form.query),
-        _four(form.key),
-        _four(value),
-        attn_mask=None if mask is None else _four(mask, leading),
+        four(query),
+        four(form.key),
+        four(value),
+        attn_mask=None if mask is None else four(mask, leading),
         is_causal=causal and mask is None,
         scale=form.scale / temperature,
+        enable_gqa=group > 1,
     )
     explain_second_derivative(context)
     context = context.reshape(*leading, *context.shape[-2:])
@@ -93,12 +99,12 @@ def _in_parts(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor
     return context.reshape(*leading, *context.shape[-2:])
 
 
-def _four(tensor: Tensor, leading: tuple[int, ...] | None = None) -> Tensor:
+def four(tensor: Tensor, leading: tuple[int, ...] | None = None) -> Tensor:
     """(…, T, D) as (B, H, T, D); a mask is expanded first where folding would mix its broadcast dimensions."""
     if tensor.ndim == 4:
         return tensor
     if tensor.ndim < 4:
         return tensor[(None,) * (3 - tensor.ndim)].unsqueeze(1)
     if leading is not None:
-        tensor = tensor.expand(*leading, *tensor.shape[-2:])
+        tensor = tensor.expand(*leading[:-1], *tensor.shape[-3:])
     return tensor.flatten(0, -4)

@@ -354,7 +354,11 @@ def _empty_product(start: Tensor, column: Tensor, value: Tensor, matrix: Tensor)
     return matrix.new_empty(start.shape[0] - 1, matrix.shape[1])
 
 
-@torch.library.custom_op("regard::drawn", mutates_args=(), device_types="cpu")
+# torch 2.6 cannot read list[int], so the schema is written out.
+_DRAWN = "(Tensor seed, SymInt[] size, float share) -> Tensor"
+
+
+@torch.library.custom_op("regard::drawn", mutates_args=(), device_types="cpu", schema=_DRAWN)
 def drawn(seed: Tensor, size: list[int], share: float) -> Tensor:
     """What dropout multiplies a tensor of this size by: 0 for a share of its numbers, 1 / (1 − share) for the rest."""
     from regard.kernels import _edge_loops
@@ -371,7 +375,7 @@ def _empty_drawn(seed: Tensor, size: list[int], share: float) -> Tensor:
 
 
 def short(*counts: int) -> bool:
-    """Can so many be numbered in int32, which the kernels read?"""
+    """Do these numbers fit into int32, which the kernels read?"""
     return max(counts) < 2**31 - 1
 
 

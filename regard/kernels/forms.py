@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+_Form = TypeVar("_Form")
 HALVES = (torch.bfloat16, torch.float16)
 
 
@@ -114,3 +116,20 @@ class TiedForm:
     rows: Tensor
     weight: Tensor
     slope: float = 0.2
+
+
+# torch.compile of torch 2.6 understands neither vars() of a record nor dataclasses.replace().
+
+
+def tensors_of(form: Any) -> dict[str, Tensor]:
+    """The fields of a form that hold a tensor."""
+    return {name: held for name, held in _held(form).items() if isinstance(held, Tensor)}
+
+
+def replaced(form: _Form, **changes: Any) -> _Form:
+    """The form with other values in some fields."""
+    return type(form)(**{**_held(form), **changes})
+
+
+def _held(form: Any) -> dict[str, Any]:
+    return {name: getattr(form, name) for name in form.__match_args__}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard import kernels
+from regard.kernels import groups
 from regard.parts import Normalizer, Score
 
 
@@ -38,21 +39,27 @@ class Pages(NamedTuple):
 
     def select(self, index: Tensor) -> Pages:
         """The items ``index``, in that order."""
-        return self._replace(place=self.place.index_select(0, index))
+        return Pages(self.key, self.value, self.place.index_select(0, index))
 
     def gather(self, rows: Tensor) -> Tensor:
         """(N, …, S, D): keys or values in order."""
         return rows.index_select(0, self.place.flatten()).unflatten(0, self.place.shape).movedim(1, -2)
 
     def look(
-        self, score: Score, given: dict[str, Any], normalizer: Normalizer, query: Tensor, allowed: Tensor | None
+        self,
+        score: Score,
+        given: dict[str, Any],
+        normalizer: Normalizer,
+        query: Tensor,
+        allowed: Tensor | None,
+        group: int = 1,
     ) -> tuple[Tensor, Tensor] | None:
         """Context (N, …, 1, E) and scores (N, …, 1, S) of queries (N, …, 1, D), read where the rows lie; None where
         they must be put in order first."""
         if query.shape[-2] != 1 or score.positional or torch.is_grad_enabled():
             return None
         seen = self.key.movedim(0, -2)  # (…, R, D), as one item with R keys
-        form = kernels.lower(score, query, seen, given)
+        form = kernels.lower(score, groups.fold(query, group), seen, given)
         if form is None or form.key is not seen:
             return None
-        return kernels.single_query(form, normalizer, self.value.movedim(0, -2), allowed, self.place)
+        return kernels.single_query(form, normalizer, self.value.movedim(0, -2), allowed, self.place, group)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.kernels import _pool
+from regard.kernels import _pool, groups
 from regard.kernels.forms import AdditiveForm, DotForm, SquareForm
 
 Form = DotForm | AdditiveForm | SquareForm
@@ -19,27 +19,34 @@ LEAST = torch.finfo(torch.float32).min
 
 
 def look(
-    form: Form, value: Tensor, allowed: Tensor | None, temperature: float, place: Tensor | None = None
+    form: Form, value: Tensor, allowed: Tensor | None, temperature: float, place: Tensor | None = None, group: int = 1
 ) -> tuple[Tensor, Tensor]:
     """softmax(scores/τ) @ value, (…, 1, E), and the scores, (…, 1, S): query (…, 1, D), key (…, S, D), value (…, S, E).
 
     There are up to two leading dimensions, and nothing is empty. With ``place`` (N, S), key and value are (H, R, D) and
-    (H, R, E), or (R, D) and (R, E): rows for all items, of which each has its own list.
+    (H, R, E), or (R, D) and (R, E): rows for all items, of which each has its own list. With a ``group`` of R, key and
+    value have fewer heads, and the query is folded, as in :mod:`~regard.kernels.groups`.
     """
-    return _run(form, value, value.shape[-1], allowed, temperature, place)
+    return _run(form, value, value.shape[-1], allowed, temperature, place, group)
 
 
 def scores(form: Form) -> Tensor:
     """The scores alone, (…, 1, S)."""
-    return _run(form, form.key, 0, None, 1.0, None)[1]
+    return _run(form, form.key, 0, None, 1.0, None, 1)[1]
 
 
 def _run(
-    form: Form, value: Tensor, depth: int, allowed: Tensor | None, temperature: float, place: Tensor | None
+    form: Form,
+    value: Tensor,
+    depth: int,
+    allowed: Tensor | None,
+    temperature: float,
+    place: Tensor | None,
+    group: int,
 ) -> tuple[Tensor, Tensor]:
     from regard.kernels import _loops
 
-    query, key, value = _rows(form.query), _rows(form.key), _rows(value)
+    query, key, value = _rows(groups.unfold(form.query, group)), _rows(form.key), _rows(value)
     leading, width = query.shape[:-2], query.shape[-1]
     items, heads = (*leading, 1, 1)[:2]
     length = key.shape[-2] if place is None else place.shape[1]
@@ -57,11 +64,12 @@ def _run(
     may = (0, 0, 0, 0) if allowed is None else _where(allowed.expand(*leading, 1, length).mT)
     table = (0, 0, 0) if place is None else (place.data_ptr(), *place.stride())
     beside = keys[2] < keys[3] and values[2] < values[3] and not may[2] and items * pieces >= torch.get_num_threads()
-    together = heads if beside else 1
+    # The heads of a group go together too, since they read the same keys, unless they may attend different ones.
+    together = heads if beside and group == 1 else 1 if may[2] else group
 
     found, context = query.new_empty(*leading, 1, length), query.new_empty(*leading, pieces, depth)
     logs = query.new_empty(*leading, 1, pieces) if pieces > 1 else None
-    given = (kind, (heads, together, length, width, depth), _where(query), keys, values, bent, may, table)
+    given = (kind, (heads, together, group, length, width, depth), _where(query), keys, values, bent, may, table)
     into = (found.data_ptr(), 0 if logs is None else logs.data_ptr(), context.data_ptr())
     _pool.run(_loops.single, items * heads // together * pieces, cost, *given, scale, 1 / temperature, *into)
     if logs is not None:  # a piece without an allowed key has −inf, and where all have, their contexts are 0

@@ -30,13 +30,13 @@ class AskedPredictor(Predictor):
         return form(self.task.verb, **self.inputs(self.task))
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         """What one can do with it, in a few words."""
         return self.task.title
 
     def examples(self) -> Sequence[Any]:
         """A few questions to start from."""
-        return [self.Question(**values) for values in self.task.examples()]
+        return [self.Question(**values) for values in self.task.suggested()]
 
     def data(self) -> str:
         """What it was trained on, in a few words."""

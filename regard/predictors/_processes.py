@@ -19,7 +19,7 @@ _answer: Callable[[Any], Any] | None = None
 
 
 def spread(answer: Callable[[Any], Any], questions: Iterable[Any], workers: int) -> Iterator[Any]:
-    """``answer`` of each question, computed by so many processes of one thread each.
+    """``answer`` of each question, computed by ``workers`` processes of one thread each.
 
     Only a few questions are taken before their turn, so that an endless stream is answered as it comes.
     """

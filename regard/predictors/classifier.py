@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.axes import Steps, merge
+from regard.layers.use import Use
 from regard.predictors._asked import AskedPredictor
 from regard.predictors.predictor import CHUNK, Answer, percent, track
 from regard.tape import record
@@ -56,7 +58,7 @@ class Classifier(AskedPredictor):
             with record(self.model) as tape:
                 out = self.model.predict(self.moved(batch))
             shares = (out["probabilities"] if isinstance(out, dict) else out).float().cpu()
-            seen = {name: tape[name].weights for name in self.model.uses if name in tape}
+            seen = {name: tape[name].weights for name in tape if self._use(name) is not None}
             for place, row in enumerate(rows):
                 label = self.task.classes[int(shares[place].argmax())]
                 answers[row] = Chosen(label, shares[place], {name: each[place] for name, each in seen.items()})
@@ -83,6 +85,10 @@ class Classifier(AskedPredictor):
             answers[row] = self._answer(item, found)
         return answers
 
+    def _use(self, name: str) -> Use | None:
+        """What the system declares of an attention, by its name on the tape."""
+        return next((use for pattern, use in self.model.uses.items() if fnmatchcase(name, pattern)), None)
+
     def _answer(self, item: Any, found: Chosen) -> Answer:
         order = found.probabilities.argsort(descending=True, stable=True)[: NEXT + 1].tolist()
         others = [f"{self.task.classes[number]} {percent(float(found.probabilities[number]))}" for number in order[1:]]
@@ -93,9 +99,9 @@ class Classifier(AskedPredictor):
 
     def _pictures(self, item: Any, found: Chosen) -> Iterator[Picture]:
         axes = self.task.axes(item)
-        for name, use in self.model.uses.items():
-            if name in found.weights and use.columns in axes:
-                weights = found.weights[name]
+        for name, weights in found.weights.items():
+            use = self._use(name)
+            if use is not None and use.columns in axes:
                 weights = weights.mean(0) if weights.ndim == 3 else weights
                 rows = axes.get(use.rows) or Steps.numbered(len(weights), use.rows.removesuffix("s"))
                 merged = merge(weights, rows, axes[use.columns])

@@ -206,7 +206,7 @@ class Digits(Predictor):
         return getattr(self.model.config, "goal", "") == "generate"
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         """What one can watch."""
         if self.paints:
             return "Watch it draw, stroke by stroke"
@@ -344,7 +344,7 @@ def _rectified(sight: Any, images: Tensor, titles: Sequence[str]) -> list[Pictur
 # What is drawn by hand
 
 BOX, PEN = 20 / 28, 1.15 / 28
-"""MNIST's digits fill a box of 20 pixels of 28, and are about so thick."""
+"""MNIST's digits fill a box of 20 pixels of 28, and their strokes are this thick."""
 
 
 def ink(lines: Sequence[Sequence[Sequence[float]]], side: int = 28) -> np.ndarray:

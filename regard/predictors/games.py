@@ -25,7 +25,7 @@ class Games(Predictor):
 
     @torch.inference_mode()
     def predict(self, games: int = 1, *, split: str = "test") -> dict[str, Tensor]:
-        """The first so many games of a split as they are played; see ``seen`` of the system."""
+        """The first N games of a split as they are played; see ``seen`` of the system."""
         batch = next(iter(self.task.loader(split)))
         size = len(batch["ball"])
         if not 1 <= games <= size:

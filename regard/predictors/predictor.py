@@ -50,14 +50,21 @@ class Predictor:
         """How the metrics of the last :meth:`evaluate` were computed, where there is a standard way to say it."""
 
     @staticmethod
-    def open(where: str | Path, *others: str | Path, which: str | None = None, data: str | None = None) -> Any:
+    def open(
+        where: str | Path,
+        *others: str | Path,
+        which: str | None = None,
+        data: str | None = None,
+        trust: bool = False,
+    ) -> Any:
         """From the folder of a run or the name of a shipped model; with ``others``, several that decide together.
 
         Args:
             which: ``average``, ``best`` or ``last`` weights; by default the first of these that the run has.
             data: where the task's data lies now, if it is needed and has moved.
+            trust: lift the limits on what the files of a run may ask for.
         """
-        return runs.load(where, *others, which=which, data=data)
+        return runs.load(where, *others, which=which, data=data, trust=trust)
 
     def join(self, others: Sequence[Predictor]) -> Self:
         """This and others as one that decides with them."""

@@ -97,7 +97,7 @@ class Reading(Predictor):
         return Reply(found, probability, words, blanks, tuple(places), weights[: len(rows)], rows, final)
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
-        """The task's metrics in percent, with ``limit`` of the first so many questions, and those of its baselines.
+        """The task's metrics in percent, with ``limit`` of the first N questions, and those of its baselines.
 
         ``mass`` is how much of the look that answers lies on the right answer, any mention of the entity or any word
         of the span; ``mass_near`` counts two words to either side too.

@@ -106,8 +106,8 @@ class Stories(Predictor):
 
     @torch.inference_mode()
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
-        """The error of each task in percent, their mean, and how many tasks are solved. ``limit``: only so many
-        questions of each.
+        """The error of each task in percent, their mean, and how many tasks are solved. ``limit``: only the first
+        N questions of each.
 
         Where supporting facts are known, of questions that were answered right: ``support``, how much of the last
         hop's weight lies on them; and for each task with as many facts as hops ``chain``, how often the strongest

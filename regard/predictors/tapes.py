@@ -21,7 +21,7 @@ from regard.views import weightings
 from regard.views.picture import Picture
 
 LONGER, MOST = 6, 240
-"""Tapes may be so many times longer than in training, but no longer than this."""
+"""A tape is at most LONGER times the longest of training, and at most MOST."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ class Tapes(Predictor):
     # Questions
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         """Which tape."""
         return f"Run the tape: {self.task.config.what.replace('_', ' ')}"
 
@@ -213,7 +213,7 @@ class Tapes(Predictor):
 
     @contextmanager
     def _memory(self, rows: int | None) -> Iterator[None]:
-        """With so many rows."""
+        """With another number of memory rows."""
         before = self.model.rows
         if rows is not None and rows < 1:
             raise ValueError(f"a memory has at least one row, not {rows}")

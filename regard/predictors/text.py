@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import itertools
 import json
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard import decode, record
-from regard.attention import witness
-from regard.data.text import clean
-from regard.decode.config import DecodeConfig
-from regard.decode.config import decode as search
-from regard.decode.packed import twin
+from regard.axes import Words, merge
+from regard.data.tokens import UNKNOWN
+from regard.decode.written import Written
+from regard.predictors._heads import Heads, head_name
 from regard.predictors._processes import spread
-from regard.predictors.predictor import Answer, Predictor, lines, track
-from regard.questions import Flag, Number, form
-from regard.questions import Text as Text_
-from regard.views import alignment, heads
+from regard.predictors.predictor import Answer, lines, track
+from regard.views import heads
 from regard.views.picture import Picture
 
-BOS, EOS, UNKNOWN, END = 1, 2, 3, "</s>"
 CHUNK = 512
 """Sentences that are sorted by length and decoded together."""
 
@@ -76,25 +70,8 @@ MISSING = Prediction("", float("-inf"), float("-inf"), [], [], None)
 """Where a search found fewer answers than were asked for."""
 
 
-class Text(Predictor):
+class Text(Heads):
     """A system that writes a sentence, or several that decide together."""
-
-    @property
-    def config(self) -> DecodeConfig:
-        """How sentences are searched for."""
-        return self.recipe.build("decode")
-
-    def join(self, others: Sequence[Predictor]) -> Self:
-        """An ensemble. All must have the same vocabularies."""
-        for other in others:
-            for side in ("source", "target"):
-                ours, theirs = (getattr(each.task, side).backend.to_str() for each in (self, other))
-                if ours != theirs:
-                    raise ValueError(
-                        f"{self.name} and {other.name} have different {side} vocabularies and cannot vote together"
-                    )
-        model = decode.Ensemble([self.model, *(other.model for other in others)])
-        return type(self)(model, self.task, self.recipe, self.name)
 
     def predict(
         self,
@@ -116,7 +93,11 @@ class Text(Predictor):
         while group := list(itertools.islice(waiting, chunk)):
             yield from self._group(group, nbest, alignments, dictionary, generator)
 
-    @torch.inference_mode()
+    def write(self, items: Sequence[str], *, nbest: int = 1, size: int | None = None) -> list[list[Written]]:
+        """As for every writer; an empty sentence has an empty answer."""
+        found = iter(super().write([item for item in items if item.strip()], nbest=nbest, size=size))
+        return [next(found) if item.strip() else [Written(Words([]), None, 0.0, 0.0, item=item)] for item in items]
+
     def _group(
         self,
         sentences: Sequence[str],
@@ -127,38 +108,34 @@ class Text(Predictor):
     ) -> list[list[Prediction]]:
         answers: list[list[Prediction]] = [[NOTHING] for _ in sentences]
         filled = [row for row, sentence in enumerate(sentences) if sentence.strip()]
-        for rows, batch in self.task.batches([sentences[row] for row in filled]):
-            options: dict[str, Any] = {"nbest": nbest, "alignments": alignments, "generator": generator}
-            # A tape knows the model's own parts by name.
-            model = self.model if witness.see is not None else twin(self.model)
-            found = search(model, self.moved(batch), self.config, **options)
-            for row, source, hypotheses in zip(rows, batch["source"], found, strict=True):
-                sentence = sentences[filled[row]]
-                answers[filled[row]] = [self._answer(sentence, source, each, dictionary) for each in hypotheses]
+        found = self._searched(
+            [sentences[row] for row in filled],
+            partial(self._prediction, dictionary=dictionary),
+            nbest=nbest,
+            alignments=alignments,
+            generator=generator,
+        )
+        for row, each in zip(filled, found, strict=True):
+            answers[row] = each
         return answers
 
-    def _answer(
-        self, sentence: str, source: Tensor, hypothesis: decode.Hypothesis, dictionary: Mapping[str, str] | None
+    def _prediction(
+        self, sentence: str, found: decode.Hypothesis, dictionary: Mapping[str, str] | None = None
     ) -> Prediction:
-        tokens, spelling = hypothesis.tokens, self.task.target
-        source_words, source_numbers = self.task.source.words(source.tolist(), apart=True)
-        words, numbers = spelling.words(tokens, apart=True)
-        weights, end, text = None, None, spelling.decode(tokens)
-        if hypothesis.alignment is not None:
-            raw = hypothesis.alignment[: len(numbers), : len(source_numbers)]
-            count = len(source_words)
-            places = [count if number < 0 else number for number in source_numbers]
-            weights, end = _by_word(raw, numbers, len(words), places, count + 1).split([count, 1], 1)
+        source, words = self.task.axes(sentence)["words"], self.task.write(found.tokens)
+        weights, end, text, labels = None, None, words.text, list(words.labels)
+        if found.alignment is not None:
+            weights, end = merge(found.alignment, words, source).split([len(source) - 1, 1], 1)
             end = end[:, 0]
-        if hypothesis.alignment is not None and dictionary is not None and UNKNOWN in tokens:
-            cut = hypothesis.alignment.shape[1]  # a long sentence may have been
-            seen = self.task.source.surfaces(sentence)[:cut]
-            told = decode.replace_unknown(hypothesis, seen, spelling.pieces(tokens), dictionary)
+        if found.alignment is not None and dictionary is not None and UNKNOWN in found.tokens:
+            tokens = found.tokens
+            seen = self.task.source.surfaces(sentence)[: found.alignment.shape[1]]  # a long sentence may have been cut
+            told = decode.replace_unknown(found, seen, self.task.target.pieces(tokens), dictionary)
             known = [" " + word if token == UNKNOWN else word for token, word in zip(tokens, told, strict=True)]
             text = "".join(known).strip()
             instead = iter(word for token, word in zip(tokens, told, strict=True) if token == UNKNOWN)
-            words = [next(instead) if word == "<unk>" else word for word in words]
-        return Prediction(text, hypothesis.score, hypothesis.log_prob, source_words, words, weights, end)
+            labels = [next(instead) if word == "<unk>" else word for word in labels]
+        return Prediction(text, found.score, found.log_prob, list(source.labels[:-1]), labels, weights, end)
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The task's metrics of what the system writes (never of teacher-forced words), and its speed."""
@@ -179,78 +156,6 @@ class Text(Predictor):
         self.signatures = self.task.signatures
         return {**found, "sentences_per_second": len(texts) / seconds}
 
-    @property
-    def has_heads(self) -> bool:
-        """Are there several heads, any of which might say where a word came from?"""
-        return hasattr(getattr(self.model, "config", None), "alignment_head")
-
-    @torch.inference_mode()
-    def looks(self, sources: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[int, Tensor]]:
-        """Where each head looks at the source while given translations are written: for each pair its number and the
-        weights (L, H, T, S) of its tokens, without their ends. Pairs of like length come together."""
-        for rows, batch in self.task.batches(sources):
-            written = [self.task.target.encode(targets[row]) for row in rows]
-            framed = [torch.tensor([BOS, *ids, EOS]) for ids in written]
-            batch["target"] = torch.nn.utils.rnn.pad_sequence(framed, batch_first=True)
-            batch["target_lengths"] = torch.tensor([len(ids) + 1 for ids in written])
-            with record(self.model) as tape:
-                self.model(self.moved(batch))
-            layers = [tape[name].weights for name in tape if name.rpartition(".")[2] in ("cross", "attention")]
-            if not layers:
-                raise ValueError(f"{self.name} does not look at the source")
-            # An RNN has one layer and one head.
-            weights = torch.stack([each if each.ndim == 4 else each[:, None] for each in layers], 1).cpu()
-            for ids, row, length, each in zip(written, rows, batch["source_lengths"].tolist(), weights):
-                yield row, each[..., : len(ids), : length - 1]
-
-    def choose_head(self, split: str = "valid", *, by: str | None = None) -> dict[str, Any]:
-        """Find the head that says best where a word came from, and use it from now on: for pictures, word alignments
-        and unknown words. ``Run.note(alignment=…)`` keeps what this returns.
-
-        Args:
-            split: whose sentences are looked at.
-            by: ``gold``: the least error against the right alignment, by default where the task knows it; ``copied``:
-                see :meth:`copied`.
-
-        Layers and heads count from 0; head −1 is the mean of its layer's. ``heads`` names them from 1, as pictures do.
-        """
-        if not self.has_heads:
-            raise ValueError(f"{self.name}: there is nothing to choose, as it does not look with several heads")
-        by = by or ("gold" if hasattr(self.task, "head_errors") else "copied")
-        if by == "gold":
-            pairs = self.task.pairs(split)
-            errors = self.task.head_errors(self.looks(pairs.source, pairs.target), split)
-            right, of = {place: 1 - error for place, error in errors.items()}, len(pairs.source)
-        else:
-            right, of = self.copied(split)
-        (layer, head), best = max(right.items(), key=lambda each: each[1])
-        self.model.config = dataclasses.replace(self.model.config, alignment_layer=layer, alignment_head=head)
-        heads = {head_name(*place): round(share, 4) for place, share in right.items()}
-        return {"layer": layer, "head": head, "by": by, "split": split, "of": of, "right": best, "heads": heads}
-
-    def copied(self, split: str = "valid") -> tuple[dict[tuple[int, int], float], int]:
-        """For each (layer, head) how often a word that was copied looks at itself, and how many such words there are.
-
-        A word counts if it stands once in a sentence and once, unchanged, in its translation: names and numbers,
-        mostly. That is all that can be known of alignments where nobody has written them down.
-        """
-        pairs = self.task.pairs(split)
-        hits: Any = 0
-        total = 0
-        for row, weights in self.looks(pairs.source, pairs.target):
-            height, width = weights.shape[-2:]
-            seen, said = self.task.source.surfaces(pairs.source[row]), self.task.target.surfaces(pairs.target[row])
-            if links := _same(seen[:width], said[:height]):
-                source, target = (torch.tensor(side) for side in zip(*links))
-                heads = torch.cat([weights, weights.mean(1, keepdim=True)], 1)  # (L, H + 1, T, S)
-                hits = hits + (heads[:, :, target].argmax(-1) == source).sum(-1)
-                total += len(links)
-        if not total:
-            raise ValueError(f"{self.name}: no word is the same in a sentence of {split} and in its translation")
-        layers, count = hits.shape
-        places = itertools.product(range(layers), [*range(count - 1), -1])
-        return {place: int(hits[place]) / total for place in places}, total
-
     def answer(
         self,
         file: Path | None,
@@ -265,7 +170,7 @@ class Text(Predictor):
         """An answer a line, in the order of the lines; an empty line stays empty."""
         dictionary = _dictionary(replace_unknown) if replace_unknown else {} if copy_unknown else None
         asked = lines(file, "Type a sentence and press Enter; Ctrl-D ends.")
-        chunk = 1 if file is None and sys.stdin.isatty() else CHUNK
+        chunk = 1 if file is None and sys.stdin and sys.stdin.isatty() else CHUNK
         groups = iter(lambda: list(itertools.islice(asked, chunk)), [])
         told = partial(self._told, nbest=nbest, alignments=alignments, as_json=as_json, dictionary=dictionary)
         yield from itertools.chain.from_iterable(spread(told, groups, workers) if workers > 1 else map(told, groups))
@@ -301,18 +206,12 @@ class Text(Predictor):
         """The sentence in words, with its end, and where each of them looks among them, (L, H, T, T); None if the
         system does not look at its own words."""
         ((_, batch),) = self.task.batches([sentence])
-        source = batch["source"][0].tolist()
+        words = self.task.axes(sentence)["words"]
         with record(self.model) as tape:
             self.model.start(self.moved(batch))
-        square = (1, len(source), len(source))
+        square = (1, len(words.groups), len(words.groups))
         looks = [tape[name].weights[0] for name in tape if (1, *tape[name].shape[-2:]) == square]
-        if not looks:
-            return None
-        words, numbers = self.task.source.words(source, apart=True)
-        words, numbers = [*words, END], [len(words) if number < 0 else number for number in numbers]
-        heads = torch.stack(looks).flatten(0, 1)
-        each = [_by_word(head, numbers, len(words), numbers, len(words)) for head in heads]
-        return words, torch.stack(each).unflatten(0, (len(looks), -1))
+        return (list(words.labels), merge(torch.stack(looks), words, words)) if looks else None
 
     def look(
         self,
@@ -336,20 +235,17 @@ class Text(Predictor):
         if own or word is not None:
             yield from (self._own_picture(sentence, word, layer) for sentence in what)
             return
-        for sentence, answers in zip(what, self.predict(what, nbest=nbest), strict=True):
-            heading, picture = f"{sentence}\n→ {answers[0].text}", self._picture(sentence, answers)
-            if picture is None:
-                why = "this system does not look at the source" if answers[0].words else "nothing to answer"
-                heading += f"\n  ({why})"
-            yield heading, picture
+        for sentence in what:
+            if not sentence.strip():
+                yield f"{sentence}\n→ \n  (nothing to answer)", None
+                continue
+            (written,) = self.write([sentence], nbest=nbest)
+            picture = next(self._pictures(written), None)
+            heading = f"{sentence}\n→ {written[0].text}"
+            yield heading if picture else f"{heading}\n  (this system does not look at the source)", picture
 
-    def _picture(self, sentence: str, answers: Sequence[Prediction]) -> Picture | None:
-        readings = [
-            alignment.Reading(each.words, torch.cat([each.weights, each.end[:, None]], 1), each.score, each.text)
-            for each in answers
-            if each.words and each.weights is not None and each.end is not None
-        ]
-        return alignment.picture(readings, [*answers[0].source_words, END], title=sentence) if readings else None
+    def _title(self, best: Written) -> str:
+        return best.item
 
     def _own_picture(self, sentence: str, word: str | None, layer: int | None) -> tuple[str, Picture | None]:
         found = self.own(sentence) if sentence.strip() else None
@@ -363,17 +259,8 @@ class Text(Predictor):
 
     # Questions
 
-    Question = form(
-        "Translate",
-        text=Text_(2000, title="Sentence"),
-        nbest=Number(1, 5, default=1, title="Answers", about="The best first."),
-        beam=Number(1, 10, default=None, optional=True, title="Beam", about="Hypotheses that are kept."),
-        pictures=Flag(default=True, hidden=True, about="Also say where each word came from?"),
-    )
-    compared = True
-
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         """From which language into which."""
         names = [getattr(self.task.config, side, "") for side in ("src", "tgt")]
         source, target = (LANGUAGES.get(code, code) for code in names)
@@ -390,59 +277,24 @@ class Text(Predictor):
         config = self.task.config
         return getattr(config, "data", "") or ("generated" if not hasattr(config, "data") else "its owner's text")
 
-    def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
-        """All that are searched for with the same beam are decoded together."""
-        answers: list[Any] = [self._refused(each) for each in questions]
-        groups: dict[int, list[int]] = defaultdict(list)
-        for row, each in enumerate(questions):
-            if answers[row] is None:
-                groups[max(each.beam or self.config.size, each.nbest)].append(row)
-        for size, rows in groups.items():
-            asked = [questions[row] for row in rows]
-            found = self._searching(size).predict([each.text for each in asked], nbest=max(e.nbest for e in asked))
-            for row, each, readings in zip(rows, asked, found, strict=True):
-                answers[row] = self._told_of(each, readings[: each.nbest])
-        return answers
-
-    def _refused(self, asked: Any) -> ValueError | None:
-        """The command line cuts what is too long and warns; here there is nobody to read a warning."""
-        (tokens,), most = self.task.source.encode_all([clean(asked.text)]).lengths, self.task.config.max_length - 1
-        return ValueError(f"the sentence has {tokens:,} tokens, and {most:,} is the most") if tokens > most else None
-
-    def _searching(self, size: int) -> Text:
-        """The same system with a beam of another size."""
-        return type(self)(self.model, self.task, self.recipe.change([f"decode.size={size}"]), self.name)
-
-    def _told_of(self, asked: Any, readings: Sequence[Prediction]) -> Answer:
-        picture = self._picture(asked.text, readings) if asked.pictures else None
+    def _answer(self, written: Sequence[Written], pictures: bool) -> Answer:
+        shown = list(self._pictures(written)) if pictures else []
         told = [
             {
                 "text": one.text,
                 "score": one.score,
-                "words": one.words,
-                "alignment": one.pharaoh(),
-                "end": None if one.end is None else [round(share, 4) for share in one.end.tolist()],
+                "words": list(one.words.labels),
+                "alignment": "" if one.weights is None else decode.pharaoh(one.weights[:, :-1]),
+                "end": None if one.weights is None else [round(share, 4) for share in one.weights[:, -1].tolist()],
             }
-            for one in readings
+            for one in written
         ]
-        fields = {"source_words": readings[0].source_words, "readings": told}
-        return Answer(readings[0].text, pictures=[picture] if picture else [], fields=fields)
+        source = list(self.task.axes(written[0].item)["words"].labels[:-1])
+        return Answer(written[0].text, pictures=shown, fields={"source_words": source, "readings": told})
 
 
 LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian", "pt": "Portuguese"}
 SENTENCES = ("I love coffee.", "She didn't tell me where she was going.", "The red house is near the river.")
-
-
-def head_name(layer: int, head: int) -> str:
-    """``2.3``: a layer and its head as pictures name them, from 1; ``2.mean`` for head −1."""
-    return f"{layer + 1}.{head + 1 if head >= 0 else 'mean'}"
-
-
-def _same(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
-    """Words that stand once on either side, (source, target). Marks and single letters are the same by chance."""
-    once = [word for word in set(source) & set(target) if source.count(word) == target.count(word) == 1]
-    known = [word for word in once if any(map(str.isalnum, word)) and (len(word) > 1 or not word.isalpha())]
-    return sorted((source.index(word), target.index(word)) for word in known)
 
 
 def _dictionary(path: Path) -> dict[str, str]:
@@ -453,16 +305,3 @@ def _dictionary(path: Path) -> dict[str, str]:
             raise ValueError(f"{path}, line {number}: a dictionary has word TAB word, but here is {line!r}")
         words[source.strip()] = target.strip()
     return words
-
-
-def _by_word(weights: Tensor, rows: list[int], height: int, columns: list[int], width: int) -> Tensor:
-    """Weights of tokens (T, S) as weights of words: added up along the source, averaged along the target."""
-    weights = weights.float().cpu()
-    kept = [column for column, word in enumerate(columns) if word >= 0]
-    index = torch.tensor([columns[column] for column in kept], dtype=torch.long)
-    across = weights.new_zeros(weights.shape[0], width).index_add_(1, index, weights[:, kept])
-    kept = [row for row, word in enumerate(rows) if word >= 0]
-    index = torch.tensor([rows[row] for row in kept], dtype=torch.long)
-    total = weights.new_zeros(height, width).index_add_(0, index, across[kept])
-    count = weights.new_zeros(height).index_add_(0, index, weights.new_ones(len(kept)))
-    return total / count.clamp_min(1)[:, None]

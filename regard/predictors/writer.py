@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from regard import decode
+from regard.attention import witness
 from regard.axes import Axis, merge
 from regard.decode.config import DecodeConfig
 from regard.decode.config import decode as search
+from regard.decode.packed import twin
 from regard.decode.written import Written
 from regard.predictors._asked import AskedPredictor
 from regard.predictors.predictor import CHUNK, Answer, Predictor, track
@@ -28,6 +30,8 @@ from regard.views.text import shorten
 
 TITLE = 60
 """Characters of an answer in the title of one of several pictures."""
+
+Spelled = TypeVar("Spelled")
 
 
 class Writer(AskedPredictor):
@@ -53,29 +57,43 @@ class Writer(AskedPredictor):
         return self.recipe.build("decode")
 
     def join(self, others: Sequence[Predictor]) -> Self:
-        """An ensemble. All must write the same tokens."""
+        """An ensemble. All must read and write the same tokens."""
         for other in others:
-            if self.task.tokens() != other.task.tokens():
-                raise ValueError(f"{self.name} and {other.name} write different tokens and cannot vote together")
+            ours, theirs = self.task.tokens(), other.task.tokens()
+            for side in ours:
+                if ours[side] != theirs.get(side):
+                    raise ValueError(
+                        f"{self.name} and {other.name} have different {side} vocabularies and cannot vote together"
+                    )
         model = decode.Ensemble([self.model, *(other.model for other in others)])
         return type(self)(model, self.task, self.recipe, self.name)
 
-    def predict(
-        self, items: Iterable[Any], *, nbest: int = 1, size: int | None = None, alignments: bool = True
-    ) -> list[list[Written]]:
-        """The ``nbest`` answers to each item of the task, best first; ``size`` is that of the beam."""
-        return self._write(list(items), nbest, size, alignments)
+    def write(self, items: Sequence[Any], *, nbest: int = 1, size: int | None = None) -> list[list[Written]]:
+        """At most ``nbest`` answers to each item of the task, best first; ``size`` is that of the beam."""
+        return self._searched(items, self._spelled, nbest=nbest, size=size)
 
     @torch.inference_mode()
-    def _write(self, items: Sequence[Any], nbest: int, size: int | None, alignments: bool) -> list[list[Written]]:
+    def _searched(
+        self,
+        items: Sequence[Any],
+        spell: Callable[[Any, decode.Hypothesis], Spelled],
+        *,
+        nbest: int,
+        size: int | None = None,
+        alignments: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> list[list[Spelled]]:
+        """What ``spell`` makes of an item and each of its hypotheses."""
         items = self.task.completed(items, self.model)
         changes = [] if size is None else [f"decode.size={max(size, nbest)}"]
         config = self.recipe.change(changes).build("decode")
-        answers: list[list[Written]] = [[] for _ in items]
+        answers: list[list[Spelled]] = [[] for _ in items]
         for rows, batch in self.task.batches(items):
-            found = search(self.model, self.moved(batch), config, nbest=nbest, alignments=alignments)
-            for row, hypotheses in zip(rows, found, strict=True):
-                answers[row] = [self._spelled(items[row], each) for each in hypotheses]
+            # A tape knows the model's own parts by name.
+            model = self.model if witness.see is not None else twin(self.model)
+            options: dict[str, Any] = {"nbest": nbest, "alignments": alignments, "generator": generator}
+            for row, found in zip(rows, search(model, self.moved(batch), config, **options), strict=True):
+                answers[row] = [spell(items[row], each) for each in found]
         return answers
 
     def _spelled(self, item: Any, found: decode.Hypothesis) -> Written:
@@ -98,7 +116,7 @@ class Writer(AskedPredictor):
         found: list[Written] = []
         for first in track(range(0, count, CHUNK), -(-count // CHUNK)):
             items = [self.task.item(split, number) for number in range(first, min(first + CHUNK, count))]
-            found += [best for best, *_ in self.predict(items)]
+            found += [best for best, *_ in self.write(items)]
         values = self.task.measure(split, found)
         self.signatures = self.task.signatures
         batches = None if limit is None else max(1, limit // max(1, getattr(self.task.config, "batch", 1)))
@@ -119,7 +137,7 @@ class Writer(AskedPredictor):
                 continue
             groups[question.beam, question.nbest].append(row)
         for (beam, nbest), rows in groups.items():
-            found = self.predict([items[row] for row in rows], nbest=nbest, size=beam)
+            found = self.write([items[row] for row in rows], nbest=nbest, size=beam)
             for row, written in zip(rows, found, strict=True):
                 answers[row] = self._answer(written, questions[row].pictures)
         return answers
@@ -146,5 +164,10 @@ class Writer(AskedPredictor):
         for name in best.looks:
             sides = [between.Side(one.words, one.looks[name], one.score) for one in written if len(one.words)]
             if sides:
-                title = best.text if len(best.looks) == 1 else f"{shorten(best.text, TITLE)} ({name})"
+                title = self._title(best)
+                title = title if len(best.looks) == 1 else f"{shorten(title, TITLE)} ({name})"
                 yield between.picture(sides, axes[name], title=title)
+
+    def _title(self, best: Written) -> str:
+        """Of its pictures."""
+        return best.text

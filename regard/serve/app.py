@@ -42,6 +42,7 @@ from regard.serve.card import About, Card, Problem
 from regard.serve.gate import Gate
 from regard.serve.limits import Limits
 from regard.serve.problems import ProblemDetails, documented, invalid, problem, refused
+from regard.tasks.task import FAMILIES
 from regard.views.page import VIEWER
 
 ANSWERING = (
@@ -143,7 +144,7 @@ def create(
 
     @app.get("/api/models", summary="All models", operation_id="models")
     async def models_() -> list[About]:
-        return list(abouts.values())
+        return sorted(abouts.values(), key=lambda about: (*FAMILIES, about.family).index(about.family))
 
     @app.get(
         "/api/models/{name}",
@@ -183,13 +184,13 @@ def create(
     return app
 
 
-def at_hand(runs: Path = Path("runs")) -> tuple[list[Card], dict[str, str]]:
+def at_hand(runs: Path = Path("runs"), *, trust: bool = False) -> tuple[list[Card], dict[str, str]]:
     """The cards of all shipped models and of the runs in a folder; and why others have none."""
     cards, others = [], {}
     folders = [str(path.parent) for path in sorted(runs.glob("*/run.json"))]
     for where in [*registry.shipped(), *folders]:
         try:
-            card = open_card(where)
+            card = open_card(where, trust=trust)
             card.about()  # needs the data of some
             cards.append(card)
         except KeyboardInterrupt:
@@ -251,11 +252,11 @@ def _path(card: Card) -> str:
     return f"/api/models/{card.name}/answer"
 
 
-def open_card(model: Card | Predictor | str | Path) -> Card:
+def open_card(model: Card | Predictor | str | Path, *, trust: bool = False) -> Card:
     """The card of a shipped model, of a run, or of what is already open."""
     if isinstance(model, Card):
         return model
-    return Card(model if isinstance(model, Predictor) else Predictor.open(model))
+    return Card(model if isinstance(model, Predictor) else Predictor.open(model, trust=trust))
 
 
 def _named(cards: Sequence[Card]) -> Sequence[Card]:

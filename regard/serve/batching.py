@@ -95,7 +95,7 @@ class Batcher:
         return not self._closed and (self._thread is None or self._thread.is_alive())
 
     async def ask(self, question: Any, seconds: float | None = None) -> Any:
-        """The answer; TimeoutError after so many seconds, and the question is then no longer waiting."""
+        """The answer; TimeoutError after ``seconds``, and the question leaves the queue."""
         pending = _Pending(question, asyncio.get_running_loop().create_future())
         with self._changed:
             if self._closed:

@@ -75,6 +75,8 @@ class About(BaseModel):
     """In addresses."""
     kind: str
     """Which questions it takes: ``text``, ``stories`` …"""
+    family: str
+    """Under which heading the explorer lists it."""
     title: str
     """What one can do with it, in a few words."""
     sentence: str
@@ -118,6 +120,7 @@ class Card:
         return About(
             name=self.name,
             kind=predictor.task.kind,
+            family=predictor.task.family,
             title=predictor.title,
             sentence=sentence,
             system=name,

@@ -97,7 +97,7 @@ def _descriptor_limit() -> int:
 
 
 def raise_descriptor_limit(connections: int) -> None:
-    """Raise the soft limit to what so many connections need, as far as the hard limit allows."""
+    """Raise the soft limit to what N connections need, as far as the hard limit allows."""
     wanted = connections + BACKLOG + RESERVED
     if sys.platform != "win32" and _descriptor_limit() < wanted:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

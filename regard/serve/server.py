@@ -39,7 +39,7 @@ def run(
         ready: called with the address, once connections are taken.
     """
     limits = limits or Limits()
-    raise_descriptor_limit(2 * limits.connections)  # so many are held, half of them to say no
+    raise_descriptor_limit(2 * limits.connections)  # half of them are held only to be refused
     with listen(host, port) as listener:
         address = f"http://{_shown(host)}:{listener.getsockname()[1]}"
 

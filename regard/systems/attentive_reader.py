@@ -127,7 +127,11 @@ class AttentiveReader(nn.Module):
     """Reads a document and a question; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
-        "attention*": Use("u; r(i − 1) and y_q(i); g", "words y_d(t)", "words y_d(t)", "additive, general"),
+        "attention*": Use(
+            *("u; r(i − 1) and y_q(i); g", "words y_d(t)", "words y_d(t)", "additive, general"),
+            rows="question",
+            columns="words",
+        ),
     }
 
     def __init__(self, config: Config):

@@ -141,7 +141,11 @@ class DRAW(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "reader": Use("grid of filters, placed by h", "places of the pixels", "pixels", "filter_bank", "sum to 1"),
+        "reader": Use(
+            *("grid of filters, placed by h", "places of the pixels", "pixels", "filter_bank", "sum to 1"),
+            rows="filters",
+            columns="pixels",
+        ),
     }
     view: ClassVar[str] = "canvas"
 
@@ -252,7 +256,7 @@ class DRAW(nn.Module):
 
     @torch.no_grad()
     def imagine(self, count: int, *, generator: torch.Generator | None = None) -> Drawing:
-        """So many pictures that nobody has shown it."""
+        """Sample N new pictures."""
         if self.config.goal == "classify":
             raise ValueError("this system was built to classify: it reads, but cannot draw")
         shape, device = (count, self.config.steps, self.config.latent), self.canvas_start.device

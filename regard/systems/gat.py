@@ -126,7 +126,9 @@ class GAT(nn.Module):
 
     uses: ClassVar[dict[str, Use]] = {
         "layers.*.attention": Use(
-            "node W hᵢ", "neighbours W hⱼ", "neighbours W hⱼ", "leaky_concat (v2: leaky_additive)"
+            *("node W hᵢ", "neighbours W hⱼ", "neighbours W hⱼ", "leaky_concat (v2: leaky_additive)"),
+            rows="nodes",
+            columns="nodes",
         ),
     }
 

@@ -166,15 +166,15 @@ class InverseCooking(nn.Module):
         "layers.*.own": Use(*("word y Wᑫ", "words so far Wᴷ", "words so far Wⱽ", "scaled dot, many heads")),
         "layers.*.both": Use(
             *("word y Wᑫ", "places and ingredients Wᴷ", "places and ingredients Wⱽ", "scaled dot, many heads"),
-            rows="words",
+            rows="written",
             columns="places and ingredients",
         ),
         "layers.*.image": Use(
-            *("word y Wᑫ", "places Wᴷ", "places Wⱽ", "scaled dot, many heads"), rows="words", columns=PLACES
+            *("word y Wᑫ", "places Wᴷ", "places Wⱽ", "scaled dot, many heads"), rows="written", columns=PLACES
         ),
         "layers.*.ingredients": Use(
             *("word y Wᑫ", "ingredients Wᴷ", "ingredients Wⱽ", "scaled dot, many heads"),
-            rows="words",
+            rows="written",
             columns=INGREDIENTS,
         ),
     }

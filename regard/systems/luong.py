@@ -75,7 +75,9 @@ class Luong(nn.Module):
 
     uses: ClassVar[dict[str, Use]] = {
         "attention": Use(
-            "decoder state hₜ", "encoder states h̄ₛ", "encoder states h̄ₛ", "dot, general, additive, cosine, location"
+            *("decoder state hₜ", "encoder states h̄ₛ", "encoder states h̄ₛ", "dot, general, additive, cosine, location"),
+            rows="written",
+            columns="words",
         ),
     }
 

@@ -227,7 +227,11 @@ class MemN2N(nn.Module):
     """Tasks × restarts of end-to-end memory networks; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
-        "groups.*.attention": Use("state u", "sentences m", "sentences c", "dot", "softmax, none at linear start"),
+        "groups.*.attention": Use(
+            *("state u", "sentences m", "sentences c", "dot", "softmax, none at linear start"),
+            rows="hops",
+            columns="sentences",
+        ),
     }
 
     def __init__(self, config: Config):
@@ -284,6 +288,20 @@ class MemN2N(nn.Module):
             probability[:, index] = best.log_softmax(-1)[..., 1:].amax(-1).exp()
             weights[:, index, :, : found.shape[-1]] = found.transpose(0, 1)
         return {"answer": answers, "probability": probability, "weights": weights}
+
+    @torch.no_grad()
+    def log_probs(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """(B, G, V): the log-probability of each word as the answer, by each task's chosen restart; words that a task
+        does not know have the least there is."""
+        rows, tasks = batch["story"].shape[:2]
+        first = next(self.parameters())
+        least = torch.finfo(first.dtype).min
+        found = first.new_full((rows, tasks, max(group.words for group in self._groups())), least)
+        for group, logits, _, _ in self._answers(batch):
+            each = torch.arange(len(group.tasks), device=first.device)
+            best = logits[each, group.chosen()].transpose(0, 1).log_softmax(-1)  # (B, G, V)
+            found[:, torch.tensor(group.tasks, device=first.device), : group.words] = best
+        return found
 
     @torch.no_grad()
     def pick(self, tasks: Sequence[int] | None = None, restart: int | None = None) -> MemN2N:

@@ -97,7 +97,11 @@ class MemNN(nn.Module):
     """Hops that each fetch one fact; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
-        "attention": Use("question and facts U Φx", "sentences U Φy", "sentences m", "dot", "tournament"),
+        "attention": Use(
+            *("question and facts U Φx", "sentences U Φy", "sentences m", "dot", "tournament"),
+            rows="hops",
+            columns="sentences",
+        ),
     }
     foreign: Tensor
 

@@ -56,7 +56,7 @@ class Config:
         reads, writes: how many heads read, and how many write.
         controller: ``feedforward`` or ``lstm``.
         hidden: units of the controller.
-        reach: a head moves by at most so many rows in a step.
+        reach: the most rows that a head moves in a step.
         fill: what every number of the memory is at first.
         train_rows: in training each batch has a random number of rows between these two; ``rows`` if None.
     """
@@ -120,7 +120,11 @@ class NTM(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "heads": Use("keys kₜ of the heads", "memory rows", "memory rows", "cosine", "softmax, shift_sharpen"),
+        "heads": Use(
+            *("keys kₜ of the heads", "memory rows", "memory rows", "cosine", "softmax, shift_sharpen"),
+            rows="steps",
+            columns="rows",
+        ),
     }
 
     def __init__(self, config: Config):

@@ -17,7 +17,7 @@ right, else 0, and R = Σ γᵗ⁻¹ rₜ. The hybrid loss has three terms:
 
 f_l and f_b see hₜ, and the glimpse network sees lₜ, without a gradient: REINFORCE never reaches the core. The gradient
 is the mean over ``rollouts`` runs an image. In ``eval`` mode, locations are the means of their distributions, the first
-is the centre; with ``test_rollouts`` they are drawn, and the classes' probabilities of so many runs averaged.
+is the centre; with ``test_rollouts`` they are drawn, and the classes' probabilities averaged over N rollouts.
 
 ``policy = "random"`` is the control: it looks anywhere.
 
@@ -135,7 +135,11 @@ class RAM(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "glimpse.retina": Use("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
+        "glimpse.retina": Use(
+            *("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
+            rows="glimpses",
+            columns="pixels",
+        ),
     }
     view: ClassVar[str] = "glimpses"
     """The file of :mod:`regard.views` that draws what :meth:`seen` gives."""
@@ -249,5 +253,5 @@ class RAM(nn.Module):
 
 
 def _repeated(image: Tensor, times: int) -> Tensor:
-    """Each image so many times. A single time is no copy: that would be the only work that grows with the image."""
+    """Each image N times. Once is no copy: that would be the only work that grows with the image."""
     return image if times == 1 else image.repeat_interleave(times, 0)

@@ -118,7 +118,11 @@ class RAMAgent(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "glimpse.retina": Use("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
+        "glimpse.retina": Use(
+            *("location lₜ", "places of pixels", "pixels", "retina", "mean of a cell"),
+            rows="glimpses",
+            columns="pixels",
+        ),
     }
 
     def __init__(self, config: Config):

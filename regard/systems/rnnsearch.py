@@ -52,7 +52,9 @@ class RNNsearch(nn.Module):
     """Encoder, search, decoder; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
-        "attention": Use("decoder state sᵢ₋₁", "annotations hⱼ", "annotations hⱼ", "additive"),
+        "attention": Use(
+            *("decoder state sᵢ₋₁", "annotations hⱼ", "annotations hⱼ", "additive"), rows="written", columns="words"
+        ),
     }
 
     def __init__(self, config: Config):

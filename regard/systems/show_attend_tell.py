@@ -94,7 +94,7 @@ class ShowAttendTell(AttentiveLSTM):
     uses: ClassVar[dict[str, Use]] = {
         "attention": Use(
             *("decoder state hₜ₋₁", "places of the image aᵢ", "places of the image aᵢ", "additive", "softmax or hard"),
-            rows="words",
+            rows="written",
             columns="places",
         ),
     }

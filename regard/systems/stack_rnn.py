@@ -41,7 +41,7 @@ from regard.scores import Dot
 Batch = dict[str, Tensor]
 ACTIONS = {"stack": ("push", "no-op", "pop"), "list": ("left", "insert", "right", "no-op")}
 EMPTY = -1.0
-EVERY, LATELY = 10, 0.1  # of so many batches one tells which restart is the best; its share in what was told before
+EVERY, LATELY = 10, 0.1  # every Nth batch compares the restarts; the share of the new loss in the moving mean
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ class StackRNN(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "actions": Use("choice A hₜ", "actions", "the stack after each action", "dot"),
+        "actions": Use(
+            "choice A hₜ", "actions", "the stack after each action", "dot", rows="steps", columns="actions"
+        ),
     }
 
     def __init__(self, config: Config):

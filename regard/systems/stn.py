@@ -64,15 +64,14 @@ class Config:
     dropout: float = 0.0
     """Before the last layer."""
     leak: float = 0.0
-    """Of the localizers' rectifiers, which else may all close before anything is learnt."""
+    """Negative slope of the localizers' LeakyReLU; with 0 all units can die early."""
     pace: float = 1.0
-    """Of the localizers beside the classifier: what f_loc says is taken so many times."""
+    """Learning-rate multiplier of the localizers against the classifier (the output of f_loc is scaled by it)."""
     spring: float = 0.0
-    """In training the loss grows by so many times the mean square of how far the grid's places are from where they
-    began. Where the class tells little about the place at first, as in a sum of digits, a grid may else leave the
-    picture, and nothing calls it back."""
+    """Weight of a penalty on the mean squared distance of the sampling grid from its initial position. Where the class
+    says little about the place at first, as in a sum of digits, a grid can otherwise leave the image for good."""
     dealt: bool = False
-    """Of K transformers, the k-th passes on only the channels k, k + K, k + 2 K, …; else each passes on all."""
+    """Each of K transformers passes on only the channels k, k + K, k + 2 K, …; otherwise all."""
 
     def __post_init__(self) -> None:
         if self.body not in BODIES:
@@ -123,7 +122,11 @@ class STN(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "transformers.*.sampler": Use("places of the grid T_θ", "places of the pixels", "pixels", "bilinear", "none"),
+        "transformers.*.sampler": Use(
+            *("places of the grid T_θ", "places of the pixels", "pixels", "bilinear", "none"),
+            rows="places",
+            columns="pixels",
+        ),
     }
     view: ClassVar[str] = "rectified"
 
@@ -262,7 +265,7 @@ def localize(config: Config, image: tuple[int, int, int]) -> nn.Sequential:
 
 
 def classify(config: Config, image: tuple[int, int, int], hidden: int) -> nn.Sequential:
-    """The body: (B, C, height, width) → (B, classes), with so many hidden units."""
+    """The classifier's body: (B, C, height, width) → (B, classes)."""
     channels, height, width = image
     last = [nn.Dropout(config.dropout), nn.Linear(hidden, config.classes)]
     if config.body == "fcn":

@@ -84,7 +84,7 @@ class TemporalAttention(AttentiveLSTM):
     """Frames, attention, LSTM; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
-        "attention": Use("decoder state hₜ₋₁", "frames vᵢ", "frames vᵢ", "additive", rows="words", columns="frames"),
+        "attention": Use("decoder state hₜ₋₁", "frames vᵢ", "frames vᵢ", "additive", rows="written", columns="frames"),
     }
 
     def __init__(self, config: Config):

@@ -68,9 +68,19 @@ class Transformer(nn.Module):
     """Encoder and decoder; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
-        "encoder.layers.*.own": Use("word x Wᑫ", "words x Wᴷ", "words x Wⱽ", "scaled dot, many heads"),
-        "decoder.layers.*.own": Use("word y Wᑫ", "words so far Wᴷ", "words so far Wⱽ", "scaled dot, many heads"),
-        "decoder.layers.*.cross": Use("word y Wᑫ", "encoded source Wᴷ", "encoded source Wⱽ", "scaled dot, many heads"),
+        "encoder.layers.*.own": Use(
+            *("word x Wᑫ", "words x Wᴷ", "words x Wⱽ", "scaled dot, many heads"), rows="words", columns="words"
+        ),
+        "decoder.layers.*.own": Use(
+            *("word y Wᑫ", "words so far Wᴷ", "words so far Wⱽ", "scaled dot, many heads"),
+            rows="written",
+            columns="written",
+        ),
+        "decoder.layers.*.cross": Use(
+            *("word y Wᑫ", "encoded source Wᴷ", "encoded source Wⱽ", "scaled dot, many heads"),
+            rows="written",
+            columns="words",
+        ),
     }
 
     def __init__(self, config: Config):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from regard.data.features import Features, Store
 from regard.data.photographs import FITS, Photograph, Source
 from regard.data.scenes import Scene
 from regard.questions import Image, Input, Number
-from regard.tasks.task import AskedTask, Batch, check_split
+from regard.tasks.task import VISION, AskedTask, Batch, check_split
 
 SCENES = "scenes"
 
@@ -84,6 +84,7 @@ class Item:
 class ImageTask(AskedTask):
     """A task on images. A subclass names its photographs, :meth:`photographs_of`, and says what is asked of them."""
 
+    family: ClassVar[str] = VISION
     verb = "Look"
     asks: Mapping[str, Input] = {
         "image": Image(default=b"", title="Your picture", about="JPEG, PNG or WebP. It is not kept."),

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.axes import Axis, Words
 from regard.data.text import BadLines, Corpus, Files, Pairs, Position, clean
 from regard.data.tokens import BOS, EOS, Ragged, Tokenizer
+from regard.decode.written import Written
 from regard.metrics import text
+from regard.questions import Input
+from regard.questions import Text as Line
 from regard.tasks._batches import Batch, Encoded, PairLoader, bucket, pad
-from regard.tasks.task import Task, check_split
+from regard.tasks.task import LANGUAGE, AskedTask, check_split
+
+END = "</s>"
+"""The label of the source's end, where weights lie that belong to no word."""
 
 
-class PairTask(Task):
+class PairTask(AskedTask):
     """Sentences in, sentences out. A subclass says where the pairs come from, :meth:`corpus`, and how they are cut,
     :meth:`make_tokenizers`.
 
@@ -26,7 +33,11 @@ class PairTask(Task):
     """
 
     kind: ClassVar[str] = "text"
+    family: ClassVar[str] = LANGUAGE
     unit: ClassVar[str] = "tokens"
+    title = "Sentences to sentences"
+    verb = "Translate"
+    asks: Mapping[str, Input] = {"text": Line(2000, title="A sentence")}
     source: Tokenizer
     target: Tokenizer
 
@@ -35,6 +46,7 @@ class PairTask(Task):
         self.source, self.target = self.known["source"], self.known["target"]
         self.signatures: dict[str, str] = {}
         """sacrebleu's signatures of the last :meth:`compare`."""
+        self._kept: dict[str, Pairs] = {}
 
     def learn(self) -> dict[str, Any]:
         return dict(zip(("source", "target"), self.make_tokenizers()))
@@ -94,6 +106,46 @@ class PairTask(Task):
         for chosen in bucket((sources.lengths, sources.lengths), tokens or self.config.batch_tokens, None):
             source, lengths = pad(sources, chosen)
             yield chosen.tolist(), {"source": source, "source_lengths": lengths}
+
+    def read(self, question: Any) -> str:
+        """The sentence. The command line cuts one that is too long and warns; here there is nobody to read a
+        warning."""
+        (tokens,), most = self.source.encode_all([clean(question.text)]).lengths, self.config.max_length - 1
+        if tokens > most:
+            raise ValueError(f"the sentence has {tokens:,} tokens, and {most:,} is the most")
+        return question.text
+
+    def axes(self, item: str) -> dict[str, Axis]:
+        """The words of a sentence, and its end."""
+        ids = self.source.encode_all([clean(item)])[0][: self.config.max_length - 1]
+        words, numbers = self.source.words([*ids, EOS], apart=True)
+        groups = [len(words) if number < 0 else number for number in numbers]
+        return {"words": Words([*words, END], groups, item)}
+
+    def write(self, tokens: Sequence[int], item: Any = None) -> Words:
+        words, groups = self.target.words(tokens, apart=True)
+        return Words(words, groups, self.target.decode(tokens))
+
+    def tokens(self) -> dict[str, Any]:
+        return {side: getattr(self, side).backend.to_str() for side in ("source", "target")}
+
+    def _held(self, split: str) -> Pairs:
+        """The pairs of a split, read once."""
+        if split not in self._kept:
+            self._kept[split] = self.pairs(split)
+        return self._kept[split]
+
+    def item(self, split: str, number: int) -> str:
+        return self._held(check_split(split)).source[number]
+
+    def count(self, split: str) -> int:
+        return len(self._held(check_split(split)).source)
+
+    def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
+        texts = [each.text for each in found]
+        if len(texts) < self.count(split):
+            return self.compare(texts, self._held(split).target[: len(texts)])
+        return self.evaluate(texts, split)
 
     def evaluate(self, hypotheses: Sequence[str], split: str = "test") -> dict[str, float]:
         """Metrics of translations of a split, in its order, against its references."""

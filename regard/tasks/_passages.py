@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.data.passages import Question, Typed
-from regard.tasks.task import SPLITS, Loader, Task, check_split, generated
+from regard.tasks.task import MEMORY, SPLITS, Loader, Task, check_split, generated
 
 PAD, UNKNOWN, FIRST = 0, 3, 4
 """Reserved ids, and the first that is free."""
@@ -69,6 +69,7 @@ class Passages(Task):
     """A task of questions about documents. A subclass reads or makes them and says what is right."""
 
     kind: ClassVar[str] = "reading"
+    family: ClassVar[str] = MEMORY
     unit: ClassVar[str] = "questions"
 
     def __init__(self, config: Any, data: Any = None, *, known: Mapping[str, Any] | None = None):

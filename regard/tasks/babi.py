@@ -31,7 +31,7 @@ from regard.data.download import locate
 from regard.data.stories import Question
 from regard.tasks import _stories
 from regard.tasks._stories import Batch, Table, Vocabulary
-from regard.tasks.task import Loader, Task, check_split
+from regard.tasks.task import MEMORY, Loader, Task, check_split
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class Babi(Task):
     """
 
     kind: ClassVar[str] = "stories"
+    family: ClassVar[str] = MEMORY
     unit: ClassVar[str] = "questions"
     settings: ClassVar[type] = Config
 

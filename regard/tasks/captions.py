@@ -127,9 +127,8 @@ class Captions(ImageTask):
     # -----------------------------------------------------------------------------------------------------------------
     # Words
 
-    def tokens(self) -> list[str]:
-        """What each token stands for."""
-        return self.words
+    def tokens(self) -> dict[str, Any]:
+        return {"target": self.words}
 
     def encode(self, caption: str) -> list[int]:
         """The ids of a caption, without bos and eos."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from regard.tasks.task import Batch, GeneratedTask
+from regard.tasks.task import VISION, Batch, GeneratedTask
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Catch(GeneratedTask):
     """The beginnings of games; see the module's docstring."""
 
     kind: ClassVar[str] = "games"
+    family: ClassVar[str] = VISION
     unit: ClassVar[str] = "games"
     settings = Config
 
@@ -54,7 +55,7 @@ class Catch(GeneratedTask):
         """Of the screen and the paddle."""
         return {"height": self.config.size, "width": self.config.size, "paddle": self.config.paddle}
 
-    def batches(self, split: str) -> int:
+    def length(self, split: str) -> int:
         return {"train": self.config.batches, "valid": self.config.measured, "test": 5 * self.config.measured}[split]
 
     def make(self, split: str, random: np.random.Generator, epoch: int, number: int) -> Batch:

@@ -42,12 +42,12 @@ class Config:
         data: a folder, or the name of a known data set; empty to make stories.
         entities: markers, and entities of the made world.
         permute: deal markers anew for each question in training.
-        facts: told in a story; in training from one to so many.
+        facts: in a story; in training from one to this many.
         habit: how often a made fact is the usual one.
         train_size, test_size: questions to make; validation has as many as the test.
         batch: questions to a batch.
         longest: words of a document that are read; what is behind them is left out.
-        words, least: at most so many words are known, and only those that occur so often.
+        words, least: size of the vocabulary, and how often a word must occur to be in it.
     """
 
     data: str = ""

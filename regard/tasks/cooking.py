@@ -319,9 +319,8 @@ class Cooking(ImageTask):
     # -----------------------------------------------------------------------------------------------------------------
     # Words
 
-    def tokens(self) -> list[str]:
-        """What each token stands for, and what each ingredient."""
-        return [*self.words, *self.names.known]
+    def tokens(self) -> dict[str, Any]:
+        return {"target": self.words, "ingredient": list(self.names.known)}
 
     def write(self, tokens: Sequence[int], item: Any = None) -> Words:
         """The recipe of ids: a label for the title and for each step of the directions."""

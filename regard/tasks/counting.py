@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
-from regard.tasks.task import Batch, GeneratedTask
+from regard.tasks.task import MEMORY, Batch, GeneratedTask
 
 
 class Group(NamedTuple):
@@ -83,6 +83,7 @@ class Counting(GeneratedTask):
     """Strings of a counting language; see the module's docstring."""
 
     kind: ClassVar[str] = "counting"
+    family: ClassVar[str] = MEMORY
     unit: ClassVar[str] = "symbols"
     settings = Config
 
@@ -91,7 +92,7 @@ class Counting(GeneratedTask):
         """The number of symbols."""
         return {"symbols": len(LANGUAGES[self.config.language])}
 
-    def batches(self, split: str) -> int:
+    def length(self, split: str) -> int:
         """One batch for each n where it is measured."""
         last = {"train": 0, "valid": self.config.longest, "test": self.config.longest_test}[split]
         return last - self.config.fewest + 1 if last else self.config.batches

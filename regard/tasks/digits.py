@@ -37,7 +37,7 @@ from regard.data import images as files
 from regard.data.canvases import DISTORTIONS, Addends, Distorted, Pairs, Plain, Plan, Scattered, drawn
 from regard.data.download import locate
 from regard.data.images import Pictures
-from regard.tasks.task import SPLITS, Batch, Loader, Rows, Task, check_split, generated
+from regard.tasks.task import SPLITS, VISION, Batch, Loader, Rows, Task, check_split, generated
 
 KINDS = ("plain", "translated", "cluttered", "two", "distorted", "addition", "npz", "folder")
 DRAWN = "drawn"
@@ -90,6 +90,7 @@ class Digits(Task):
     """Pictures in, classes out; see the module's docstring. What is known without the data: ``sizes``, ``classes``."""
 
     kind: ClassVar[str] = "digits"
+    family: ClassVar[str] = VISION
     unit: ClassVar[str] = "images"
     settings: ClassVar[type] = Config
     learned_from = ("kind", "size", "colour", "distortion")
@@ -100,6 +101,10 @@ class Digits(Task):
 
     def learn(self) -> dict[str, Any]:
         return {"sizes": self._measure(), "classes": self._names()}
+
+    @classmethod
+    def unpack(cls, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
+        return {"sizes": dict(facts["sizes"]), "classes": list(facts["classes"])}
 
     @cached_property
     def pictures(self) -> dict[str, Pictures]:

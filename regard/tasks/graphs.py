@@ -42,7 +42,7 @@ from regard.data.graph_sets import GENERATED
 from regard.data.graphs import Graph
 from regard.data.sparse import compact, csr, is_sparse, rows_to_one
 from regard.edges import Edges
-from regard.tasks.task import Batch, Loader, Rows, Task, check_split, generated
+from regard.tasks.task import GRAPHS, Batch, Loader, Rows, Task, check_split, generated
 
 NORMALIZE = ("none", "rows", "columns")
 
@@ -64,7 +64,7 @@ class Config:
     batch_graphs: int = 1
     """Graphs to a batch, where there are many."""
     neighbours: int = 0
-    """For graphs that do not fit: draw so many incoming edges of a node; 0 takes all nodes and edges at once."""
+    """Neighbour sampling for large graphs: incoming edges sampled per node; 0 takes all nodes and edges at once."""
     hops: int = 2
     """How often neighbours of neighbours are drawn; as many as the system has layers."""
     batch_nodes: int = 1024
@@ -97,6 +97,7 @@ class Graphs(Task):
     """
 
     kind: ClassVar[str] = "graph"
+    family: ClassVar[str] = GRAPHS
     unit: ClassVar[str] = "nodes"
     settings: ClassVar[type] = Config
 
@@ -237,7 +238,7 @@ def _one(graphs: Sequence[Graph]) -> Graph:
 class Adapted:
     """A loader of PyG (``NeighborLoader``, ``DataLoader`` …) as one of ours: its mini-batches become our batches.
 
-    Of a mini-batch with ``batch_size`` the first so many nodes are asked, of another those with a known label. Where
+    Of a mini-batch with ``batch_size`` that many first nodes are predicted, of another those with a known label. Where
     such a loader was stopped in the middle of an epoch, it goes on after as many batches as there were, but their
     order is its own.
     """

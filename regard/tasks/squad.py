@@ -41,7 +41,7 @@ class Config:
         articles: how many to make.
         batch: questions to a batch.
         longest: words of a paragraph that are read; what is behind them is left out.
-        words, least: at most so many words are known, and only those that occur so often.
+        words, least: size of the vocabulary, and how often a word must occur to be in it.
     """
 
     data: str = ""

@@ -2,7 +2,7 @@
 
 ============  ======================================================================================================
 copy          random vectors, then a delimiter; the same vectors again
-repeat_copy   random vectors, then a number; the vectors so many times, then an end marker
+repeat_copy   random vectors, then a number N; the vectors N times, then an end marker
 recall        items of three vectors between delimiters, then one of them as a query; the item that came after it
 ngrams        bits of a random 6-gram; at each bit the next one
 sort          random vectors with priorities; those of the highest priority, in descending order
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
-from regard.tasks.task import Batch, GeneratedTask
+from regard.tasks.task import MEMORY, Batch, GeneratedTask
 
 PAPER: dict[str, dict[str, Any]] = {
     "copy": {"bits": 8, "shortest": 1, "longest": 20},
@@ -43,10 +43,10 @@ class Config:
         what: copy, repeat_copy, recall, ngrams or sort.
         bits: the width of the vectors.
         shortest, longest: how many vectors (copy, repeat_copy, sort), items (recall) or bits (ngrams) a sequence has.
-        repeats: repeat_copy asks for 1 to so many copies.
-        item: recall's items have so many vectors.
+        repeats: the most copies that repeat_copy asks for.
+        item: vectors of an item of recall.
         order: ngrams' next bit depends on ``order`` − 1 bits before it.
-        top: sort asks for so many vectors.
+        top: vectors that sort asks for.
         batch: sequences to a batch.
         batches: batches to an epoch of training.
         measured: batches of a validation; a test has five times as many.
@@ -86,6 +86,7 @@ class Tapes(GeneratedTask):
     """Tapes in, tapes out; see the module's docstring."""
 
     kind: ClassVar[str] = "tapes"
+    family: ClassVar[str] = MEMORY
     unit: ClassVar[str] = "sequences"
     settings = Config
 
@@ -97,7 +98,7 @@ class Tapes(GeneratedTask):
         inputs, outputs = more[self.config.what]
         return {"inputs": bits + inputs, "outputs": bits + outputs}
 
-    def batches(self, split: str) -> int:
+    def length(self, split: str) -> int:
         return {"train": self.config.batches, "valid": self.config.measured, "test": 5 * self.config.measured}[split]
 
     def make(self, split: str, random: np.random.Generator, epoch: int, number: int) -> Batch:

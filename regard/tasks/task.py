@@ -23,6 +23,10 @@ from regard.data import SPLITS
 from regard.questions import Input
 
 FORMAT = 1
+LANGUAGE, VISION, SPEECH, MEMORY, GRAPHS, MORE = FAMILIES = (
+    *("Translation and language", "Vision", "Speech and strokes", "Memory and questions", "Graphs", "More"),
+)
+"""The families of the lectures, in their order."""
 Batch = dict[str, Any]
 
 
@@ -37,6 +41,8 @@ class Task:
 
     kind: ClassVar[str]
     """What its answers are: the file of ``predictors/`` that gives them, such as ``writer`` or ``classifier``."""
+    family: ClassVar[str] = MORE
+    """Where the explorer lists its systems: one of :data:`FAMILIES`, or a name of its own."""
     unit: ClassVar[str]
     """What a system's ``count`` counts."""
     settings: ClassVar[type]
@@ -120,6 +126,8 @@ class Task:
         if not isinstance(values, dict) or not isinstance(home, str | None):
             raise ValueError(f"{path}: not the description of a task")
         config = _settings.build(cls.settings, {**values, **changes}, f"{path}: {name}")
+        if (wrong := _settings.mixed(about)) is not None:
+            raise ValueError(f"{path}: damaged, a list holds several types: {str(wrong)[:80]}")
         try:
             known = cls.unpack(about, folder)
         except (AttributeError, KeyError, TypeError, IndexError) as error:
@@ -168,7 +176,7 @@ class AskedTask(Task):
         """What of an item may stand along the weights of an attention, by the names that systems declare."""
         return {}
 
-    def examples(self) -> list[dict[str, Any]]:
+    def suggested(self) -> list[dict[str, Any]]:
         """A few questions to start from: values of their fields. Those of the test split, where it is at hand and
         questions have a field ``example``."""
         try:
@@ -181,8 +189,8 @@ class AskedTask(Task):
         data = getattr(self.config, "data", "") or self.data
         return str(data) if data else self.name().replace("_", " ")
 
-    def tokens(self) -> Any:
-        """What tells two vocabularies apart: systems whose tokens are equal can vote together."""
+    def tokens(self) -> dict[str, Any]:
+        """The vocabularies, ``target`` for one: systems for which they are equal can vote together."""
         raise NotImplementedError
 
     def completed(self, items: Sequence[Any], model: Any) -> Sequence[Any]:
@@ -355,7 +363,7 @@ class Rows:
 
 
 class GeneratedTask(Task):
-    """A task without data. A subclass makes a batch, :meth:`make`, and says how many there are, :meth:`batches`."""
+    """A task without data. A subclass makes a batch, :meth:`make`, and says how many there are, :meth:`length`."""
 
     reads_data = False
 
@@ -363,7 +371,7 @@ class GeneratedTask(Task):
         """Batch ``number`` of an epoch of a split."""
         raise NotImplementedError
 
-    def batches(self, split: str) -> int:
+    def length(self, split: str) -> int:
         """The number of batches of an epoch of a split."""
         raise NotImplementedError
 
@@ -375,4 +383,4 @@ class GeneratedTask(Task):
 
         identity = {"split": split, "config": dataclasses.asdict(self.config)}
         key = (SPLITS.index(split), seed)
-        return generated(make, self.batches(split), seed=key, fresh=shuffle, identity=identity)
+        return generated(make, self.length(split), seed=key, fresh=shuffle, identity=identity)

@@ -41,7 +41,7 @@ from regard.metrics import pointing
 from regard.questions import Clip, Input, Number
 from regard.tasks._batches import pad
 from regard.tasks._words import Vocabulary, plan
-from regard.tasks.task import AskedTask, Batch, Loader, check_split, loader_of
+from regard.tasks.task import VISION, AskedTask, Batch, Loader, check_split, loader_of
 
 MOVES = "moves"
 THUMBNAIL = 96
@@ -113,6 +113,7 @@ class VideoCaptions(AskedTask):
     frame's features, and whether a backbone makes them of pictures (``pictured``)."""
 
     kind: ClassVar[str] = "writer"
+    family: ClassVar[str] = VISION
     unit: ClassVar[str] = "tokens"
     settings: ClassVar[type] = Config
     learned_from = ("min_count", "stage")
@@ -267,9 +268,8 @@ class VideoCaptions(AskedTask):
     # -----------------------------------------------------------------------------------------------------------------
     # Words
 
-    def tokens(self) -> list[str]:
-        """What each token stands for."""
-        return self.words
+    def tokens(self) -> dict[str, Any]:
+        return {"target": self.words}
 
     def write(self, tokens: Sequence[int], item: Any = None) -> Words:
         """The caption of ids."""

@@ -7,7 +7,7 @@ What is trained, resumed, averaged or opened later lies in the run's folder.
 """
 
 from regard.training.average import average
-from regard.training.checkpoint import load_weights, read_weights, write_weights
+from regard.training.checkpoint import Damaged, load_weights, read_weights, write_weights
 from regard.training.config import TrainConfig
 from regard.training.loop import Loader, Summary, fit
 from regard.training.rng import seed
@@ -21,6 +21,7 @@ __all__ = [
     "Summary",
     "Loader",
     "average",
+    "Damaged",
     "seed",
     "is_main",
     "load_weights",

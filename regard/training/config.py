@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from regard._lazy import nearest
+
+if TYPE_CHECKING:
+    import torch
 
 OPTIMIZERS = ("adam", "adamw", "sgd", "adadelta")
 SCHEDULES = ("constant", "noam", "inverse_sqrt", "cosine", "step", "plateau")
 PRECISIONS = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 
 
+def seen_accelerator() -> torch.device | None:
+    """What torch sees on this machine beside the CPU."""
+    import torch
+
+    return torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+
+
 def _no_device(device: str) -> str:
     """What to do instead of naming an accelerator."""
     import torch
 
-    found = torch.accelerator.current_accelerator(check_available=True)
+    found = seen_accelerator()
     seen = "no accelerator" if found is None else f"{found.type}, which auto takes"
     return f"device = {device!r}: it is auto or cpu. auto takes what torch sees; torch {torch.__version__} sees {seen}"
 
@@ -36,7 +47,7 @@ class TrainConfig:
         decay: what the rate is multiplied by at each decay of step and plateau.
         decay_after, decay_every, decay_in: step decays first after ``decay_after`` epochs (or steps) and then every
             ``decay_every``.
-        decay_patience: plateau decays when so many validations in a row brought nothing better.
+        decay_patience: plateau: decay after this many validations in a row without improvement.
         min_lr: no schedule but the warm-up goes below it.
         clip: largest norm of the gradient.
         accumulate: batches to a step.
@@ -45,9 +56,11 @@ class TrainConfig:
         device: auto, or cpu where a GPU must not be used.
         threads: of PyTorch, on the CPU, at most ``OMP_NUM_THREADS`` if that is set; None leaves them alone.
         seed: of everything random.
+        init: the folder of a run, or a shipped model, whose weights are taken over where name and shape fit, as for
+            fine-tuning; what did not fit is said.
         validate_every: steps between validations; 0 is at the end of every epoch.
         metric, mode: which of the model's outputs says what is best, and whether less (min) or more (max) of it.
-        patience: end when so many validations in a row brought nothing better; 0 is never.
+        patience: end after this many validations in a row without improvement; 0 is never.
         keep: how many of the models at the last validations stay on disk.
         average: how many of those are averaged at the end.
         checkpoint_minutes: the longest time between two checkpoints.
@@ -83,6 +96,7 @@ class TrainConfig:
     device: str = "auto"
     threads: int | None = None
     seed: int = 0
+    init: str = ""
 
     validate_every: int = 0
     metric: str = "loss"

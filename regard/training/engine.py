@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard._threads import notice_busy_cores
 from regard.training import optimizers
-from regard.training.config import PRECISIONS, TrainConfig
+from regard.training.config import PRECISIONS, TrainConfig, seen_accelerator
 from regard.training.means import Means
 from regard.training.team import Batch, Team
 
@@ -46,7 +46,7 @@ def chosen_precision(config: TrainConfig) -> str:
     """What ``auto`` means here: a machine without instructions for bfloat16 computes it more slowly than float32."""
     if config.precision != "auto":
         return config.precision
-    device = None if config.device == "cpu" else torch.accelerator.current_accelerator(check_available=True)
+    device = None if config.device == "cpu" else seen_accelerator()
     kind = "cpu" if device is None else device.type
     if kind == "cuda":
         has = torch.cuda.is_bf16_supported(including_emulation=False)

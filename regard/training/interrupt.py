@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish, fulfilled at the end of the step."""
+"""Ctrl-C, SIGTERM and SIGHUP (the terminal is gone) as a wish, fulfilled at the end of the step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():  # Python takes signals nowhere else
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
+                number = getattr(signal, name, None)
+                if number is None or (name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN):
+                    continue  # started with nohup
                 self._before[number] = signal.signal(number, self._arrived)
         return self
 

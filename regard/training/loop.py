@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -149,10 +150,13 @@ class _Loop:
         self.norm: Tensor | float = 0.0
         self.started = self.began = self.saved = time.monotonic()
         self.save_due = False
+        self.news: list[str] = []  # to be said when something can be said
         self.validation = math.inf  # seconds that the last one took; the first may take any time
 
     def go(self) -> Summary:
         state, config = self.state, self.config
+        for line in self.news:
+            self.progress.say(line)
         if config.precision == "auto":
             self.progress.say(f"computing in {chosen_precision(config)}")
         if self.warmup != config.warmup:
@@ -245,14 +249,15 @@ class _Loop:
         better = state.best is None or (value < state.best if config.mode == "min" else value > state.best)
         better = not math.isnan(value) and better
         # What could not be written is not the best that we have.
-        if better and self.write(lambda: self.run.write_model("best", weights, facts)):
+        kept = better and self.write(lambda: self.run.write_model("best", weights, facts))
+        if kept:
             state.best, state.best_step = value, state.step
         state.bad = 0 if better else state.bad + 1
         self.schedule.observe(better)
         if self.metrics:
             self.metrics.log("valid", state.step, {"epoch": self.position, **values})
         text = f"step {state.step}  epoch {self.position:.2f}  valid: {numbers(values)}"
-        self.progress.say(text + ("  (best)" if better else ""))
+        self.progress.say(text + ("  (best)" if kept else "  (better, but it could not be written)" if better else ""))
 
     def validate(self) -> dict[str, float] | None:
         """The model's outputs over the validation data. Every time the same batches and random numbers, and none of the
@@ -281,6 +286,7 @@ class _Loop:
         """A line of metrics: the means since the line before."""
         _, speed = self.speed()
         self.check_finite()
+        self.check_folder()
         values = self.means.read() | {"grad_norm": float(self.norm), "lr": rate}
         if self.metrics:
             clock = {"units_per_second": speed, "minutes": self.seconds / 60}
@@ -317,12 +323,12 @@ class _Loop:
     def begin(self, resume: bool) -> int:
         """Start afresh, or where the last checkpoint stands; how much of the metrics counts."""
         engine, team = self.engine, self.team
-        place = team.tell(self.run.last() if team.main else None)
-        if place and not resume:
+        trained = team.tell(self.run.last() if team.main else None)
+        if trained and not resume:
             raise FileExistsError(
-                f"{self.run.folder} has been trained already ({place.name}); resume it, or choose another folder"
+                f"{self.run.folder} has been trained already ({trained.name}); resume it, or choose another folder"
             )
-        weights, saved = team.tell(checkpoint.read(place) if place and team.main else ({}, {}))
+        place, (weights, saved) = team.tell(self.read() if team.main else None)
         if place:
             checkpoint.load_weights(engine.plain, weights, f"the weights in {place}")
         rng.seed(self.config.seed + team.rank)
@@ -345,6 +351,15 @@ class _Loop:
         else:  # not the same, but neither the numbers of the first session again
             rng.seed(self.config.seed + team.rank + 1000 * self.state.step)
         return saved["metrics"]
+
+    def read(self) -> tuple[Path | None, tuple[dict[str, Tensor], dict[str, Any]]]:
+        """The newest checkpoint that is whole, with its content; only then is anything removed."""
+        place, content, troubles = checkpoint.newest_whole(self.run.checkpoints)
+        for damaged, trouble in troubles.items():
+            aside = checkpoint.set_aside(damaged)
+            self.news.append(f"{trouble}; it was set aside as {aside.name}, and {place} is used instead")
+        self.run.tidy()
+        return place, content
 
     def save(self, must: bool = False) -> None:
         """A checkpoint. If ``must``, a full disk ends the training; if not, it only loses this one."""
@@ -371,6 +386,7 @@ class _Loop:
         """Let the first process write; whether there was room."""
         full = False
         if self.team.main:
+            self.check_folder()
             try:
                 writing()
             except OSError as error:
@@ -385,6 +401,14 @@ class _Loop:
                 self.progress.say(text + "; training goes on, make room meanwhile")
         return not self.team.any(full)[0]
 
+    def check_folder(self) -> None:
+        """A folder that was removed is not made anew, since its recipe and its task are gone."""
+        if self.team.main and not (self.run.folder / "run.json").exists():
+            raise FileNotFoundError(
+                f"{self.run.folder} was removed, or moved away, while it was trained: step {self.state.step} cannot be "
+                "written, and the training ends"
+            )
+
     def how_to_go_on(self) -> str:
         return f"; go on with: {self.command}" if self.command else ""
 
@@ -398,9 +422,15 @@ class _Loop:
 
         def write() -> None:
             self.run.note(summary=dataclasses.asdict(summary))
-            if kept:
-                self.run.write_model("average", average(kept), {"step": state.step, "averaged": len(kept)})
-                self.progress.say(f"averaged the models of the last {len(kept)} validations")
+            if not kept:
+                return
+            try:
+                mean = average(kept)
+            except checkpoint.Damaged as error:
+                self.progress.say(f"the models of the last validations were not averaged: {error}")
+                return
+            self.run.write_model("average", mean, {"step": state.step, "averaged": len(kept)})
+            self.progress.say(f"averaged the models of the last {len(kept)} validations")
 
         self.write(write, must=True)
         best = "" if state.best is None else f"; best {config.metric} {state.best:.4g} at step {state.best_step}"

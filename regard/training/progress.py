@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +26,7 @@ def duration(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """The time of day in so many seconds, with the date if it is another day."""
+    """The time of day ``seconds`` from now, with the date if it is another day."""
     now = datetime.now().astimezone()
     then = now + timedelta(seconds=seconds)
     return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%H:%M on %d %B}"
@@ -89,17 +91,30 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self.bar:
-            self.bar.start()
+            with self._written():
+                self.bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.bar:
-            self.bar.stop()
+            with suppress(OSError):
+                self.bar.stop()
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """A terminal that is gone, or a reader that has read enough, is no reason to stop: nothing more is said."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                self.__exit__()
+                self.quiet, self.bar = True, None
 
     def say(self, text: str) -> None:
         """A line that stays."""
         if not self.quiet:
-            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            with self._written():
+                self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def step(self, step: int, epoch: float, seconds: float, look: Callable[[], tuple[float, float]]) -> None:
         """Called after every step; ``look`` gives loss and speed, and is called only when they are shown."""
@@ -120,7 +135,9 @@ class Progress:
             text += f"  {duration(left)} left"
         if self.bar:
             done = self.forecast.done(step, epoch, seconds)
-            self.bar.update(self.task, completed=done or 0.0, total=1.0 if done is not None else None, description=text)
-            self.bar.refresh()
+            total = 1.0 if done is not None else None
+            with self._written():
+                self.bar.update(self.task, completed=done or 0.0, total=total, description=text)
+                self.bar.refresh()
         else:
             self.say(text)

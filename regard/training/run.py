@@ -6,7 +6,7 @@
     metrics.jsonl, tensorboard/  how it went
     models/best.safetensors      the best at a validation; models/step-*.safetensors those of the last validations
     models/average.safetensors   the mean of those
-    checkpoints/step-*/          the newest state, to go on from
+    checkpoints/step-*/          the newest state, to go on from, and the one before
 
 Of several processes only the first writes in it.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,12 +27,18 @@ from typing import Any
 from torch import Tensor
 
 import regard
+from regard import _settings
 from regard._lazy import nearest
-from regard.training import checkpoint
+from regard.training import checkpoint, untrusted
 from regard.training.team import is_main
 
 FORMAT = 1
 _MODEL = re.compile(r"step-(\d+)\.safetensors")
+_FACTS: dict[str, Any] = {
+    **{"regard": str | None, "created": str | None, "packed": str | None},
+    **{"summary": dict | None, "history": list[dict] | None, "alignment": dict | None},
+}
+"""What ``run.json`` may say beside its format, and of which types."""
 
 
 class Run:
@@ -86,10 +93,13 @@ class Run:
             raise FileExistsError(f"{run.folder} is not empty and is not a run; choose another folder")
 
     @classmethod
-    def open(cls, folder: str | Path) -> Run:
-        """A run that exists, of the version that this code reads."""
+    def open(cls, folder: str | Path, *, trust: bool = True) -> Run:
+        """A run that exists, of the version that this code reads; see :func:`regard.training.untrusted.check_files` for
+        what is refused without ``trust``."""
         run = cls(folder)
         run.facts()
+        if not trust:
+            untrusted.check_files(run.folder)
         return run
 
     def facts(self) -> dict[str, Any]:
@@ -101,13 +111,16 @@ class Run:
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
             version = facts["format"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"{path} is damaged, or was not written by regard") from error
         if version != FORMAT:
             raise ValueError(
                 f"{self.folder} has format {version}, written by regard {facts.get('regard', '?')}; "
                 f"this is regard {regard.__version__}, which reads format {FORMAT}"
             )
+        for name, kind in _FACTS.items():
+            if not _settings.fits(facts.get(name), kind):
+                raise ValueError(f"{path}: {name} is {_settings.describe(kind)}, not {_shown(facts[name])}")
         return facts
 
     def note(self, **facts: Any) -> None:
@@ -137,18 +150,19 @@ class Run:
 
     def weights(self, which: str | None = None) -> Path:
         """The file of the weights ``average``, ``best`` or ``last``; unnamed, the first of these that exists."""
-        last = checkpoint.last(self.checkpoints)
-        places = {
-            "average": self.models / "average.safetensors",
-            "best": self.models / "best.safetensors",
-            "last": last / checkpoint.WEIGHTS if last else self.checkpoints / "step-…",
-        }
-        if which is not None and which not in places:
-            raise ValueError(f"unknown weights {which!r}: {nearest(which, places)}")
-        for name, place in places.items():
-            if name == (which or name) and place.is_file():
+        if which is not None and which not in (known := ("average", "best", "last")):
+            raise ValueError(f"unknown weights {which!r}: {nearest(which, known)}")
+        for name, place in self.all_weights().items():
+            if name == (which or name):
                 return place
         raise FileNotFoundError(f"the run {self.folder} has no {which or 'trained'} weights yet")
+
+    def all_weights(self) -> dict[str, Path]:
+        """The files of weights that exist, of ``average``, ``best`` and ``last``."""
+        places = {name: self.models / f"{name}.safetensors" for name in ("average", "best")}
+        if last := checkpoint.last(self.checkpoints):
+            places["last"] = last / checkpoint.WEIGHTS
+        return {name: place for name, place in places.items() if place.is_file()}
 
     def kept(self) -> list[tuple[int, Path]]:
         """The models of the last validations with their steps, oldest first."""
@@ -194,13 +208,20 @@ class Run:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Only one process trains in a folder; what a killed one left half written is removed."""
+        """Only one process trains in a folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / ".lock", "wb") as handle:
             _lock(handle.fileno(), self.folder)
-            for folder in (self.folder, self.models, self.checkpoints):
-                checkpoint.tidy(folder)
             yield
+
+    def tidy(self) -> None:
+        """Remove what a killed process left half written, and old checkpoints."""
+        for folder in (self.folder, self.models, self.checkpoints):
+            checkpoint.tidy(folder)
+
+
+def _shown(value: Any) -> str:
+    return textwrap.shorten(repr(value), 80, placeholder=" …")
 
 
 def _lock(handle: int, folder: Path) -> None:

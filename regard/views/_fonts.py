@@ -116,7 +116,7 @@ def quiet() -> Iterator[None]:
 
 
 def wrapped(text: str, inches: float, size: float) -> str:
-    """The text in lines of about so many inches. Bold letters are 0.65 of their size wide, East Asian ones twice so."""
+    """The text wrapped at about ``width`` inches. Bold letters are 0.65 em wide, East Asian ones twice that."""
     most = max(8, int(inches * 72 / (0.65 * size)))
     lines: list[str] = []
     for line in text.split("\n"):

@@ -73,7 +73,7 @@ class Ego:
         return cls(node, index[0, order], weights[order])
 
     def strongest(self, most: int) -> tuple[Ego, str]:
-        """At most so many of the others, and a remark on the rest."""
+        """At most ``most`` of the others, and a remark on the rest."""
         if len(self.others) <= most:
             return self, ""
         rest = self.weights[most:].sum(0).mean()
@@ -153,7 +153,7 @@ def ego(
         classes: the names of the classes.
         head: only this one, counted from 1; all heads if None.
         title: a heading.
-        most: the strongest so many neighbours are drawn.
+        most: draw only the N strongest neighbours.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

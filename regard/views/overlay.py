@@ -1,7 +1,8 @@
 """An image and where each word of a text about it looked: the picture of Xu et al. 2015 (arXiv:1502.03044), figure 3.
 
 ``figure`` draws the image once for each word, bright where the word looked; ``terminal`` shades the places with
-characters, and ``view`` prepares it for the page of :mod:`regard.views.page`.
+characters, and ``view`` prepares it for the page of :mod:`regard.views.page`. ``from_tape`` makes all three of what
+:func:`regard.record` saw in anybody's model: which patches did this word look at?
 
 Images are (C, height, width) from 0 to 1; weights (T, h, w), of a grid of places that covers the image, or (T, h·w).
 """
@@ -11,11 +12,13 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard._lazy import nearest
 from regard.views._fonts import drawable
 from regard.views._pixels import beside, packed, paint, pictures, shaded, sheet
 from regard.views._shared import as_array, names_of
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from regard.axes import Places
+    from regard.tape import Tape
     from regard.views.between import Side
 
 COLUMNS = 5
@@ -99,6 +103,97 @@ def view(image: Any, words: Sequence[str], weights: Any, *, title: str = "") -> 
     return View(
         "overlay", title or sentence(names), {"image": packed(image), "words": names, "weights": Quantized(places)}
     )
+
+
+def from_tape(
+    tape: Tape,
+    image: Any,
+    words: Sequence[str] | None = None,
+    *,
+    places: Any = None,
+    grid: tuple[int, int] | None = None,
+    names: str | Sequence[str] | None = None,
+    heads: int | Sequence[int] | None = None,
+    batch: int = 0,
+    title: str = "",
+) -> Picture:
+    """Which patches of an image were looked at, in a vision transformer or a vision-language model.
+
+    Args:
+        tape: of :func:`regard.record`.
+        image: (C, height, width), as the model was given it; what is not from 0 to 1 is brought there.
+        words: what was written, T tokens: the last T queries on the tape. Without words, a vision transformer is shown:
+            where its first token, that of the class, looks in each layer.
+        places: which keys are patches, row by row: a mask (S,), such as ``input_ids[0] == image_token_id``, or their
+            numbers. By default all, but for as many at the beginning as make the rest fit (the class token).
+        grid: (h, w), the patches; by default as many as fit the shape of the image.
+        names: attentions by name or pattern, whose mean is taken; by default all cross-attentions or, where there are
+            none, the self-attentions of the stack that ran last.
+        heads: which heads, all by default; their mean is taken.
+        batch: which member of the batch.
+        title: a heading.
+    """
+    pixels = as_array(image)
+    low, high = float(pixels.min()), float(pixels.max())
+    if low < 0 or high > 1:
+        pixels = (pixels - low) / max(high - low, 1e-9)
+    layers = [as_array(layer[batch]) for layer in _layers(tape, names)]  # (H, T, S) each
+    chosen = slice(None) if heads is None else [heads] if isinstance(heads, int) else list(heads)
+    means = [layer[chosen].mean(0) for layer in layers]
+    if words is None:
+        rows, words = np.stack([layer[0] for layer in means]), [f"layer {number}" for number, _ in enumerate(means, 1)]
+    else:
+        rows = np.mean(means, axis=0)
+        if len(words) > len(rows):
+            raise ValueError(f"{len(words)} words, but only {len(rows)} queries are on the tape")
+        rows = rows[len(rows) - len(words) :]
+    keys, shape = _patches(places, grid, rows.shape[-1], pixels.shape[-2:])
+    return picture(pixels, words, rows[:, keys].reshape(-1, *shape), title=title)
+
+
+def _layers(tape: Tape, names: str | Sequence[str] | None) -> Sequence[Any]:
+    """The chosen attentions, (B, H, T, S) each."""
+    if names is None:
+        return tape.cross_attentions or tape.attentions
+    patterns = [names] if isinstance(names, str) else list(names)
+    known = [name for name in tape if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    if not known:
+        raise ValueError(f"no attention on this tape is called {' or '.join(patterns)}: {nearest(patterns[0], tape)}")
+    weights = [tape[name].weights for name in known]
+    return [each if each.ndim == 4 else each.unsqueeze(1) for each in weights]
+
+
+def _patches(
+    places: Any, grid: tuple[int, int] | None, count: int, size: tuple[int, ...]
+) -> tuple[np.ndarray, tuple[int, int]]:
+    """The keys that are patches, and the grid that they make."""
+    if places is None:
+        for first in range(min(count, MOST_BEFORE)):
+            shape = _grid(count - first, size) if grid is None else grid
+            if shape is not None and shape[0] * shape[1] == count - first:
+                return np.arange(first, count), shape
+        wanted = "a grid like the image" if grid is None else f"{grid[0]} × {grid[1]}"
+        raise ValueError(f"{count} keys are not the patches of {wanted}, not even without the first few: give places=")
+    keys = np.asarray(places.detach().cpu() if hasattr(places, "detach") else places)
+    keys = np.flatnonzero(keys) if keys.dtype == bool else keys.astype(np.int64)
+    shape = _grid(len(keys), size) if grid is None else grid
+    if shape is None or shape[0] * shape[1] != len(keys) or (len(keys) and keys.max() >= count):
+        told = "give grid=(h, w)" if grid is None else f"not {grid[0]} × {grid[1]}"
+        raise ValueError(f"{len(keys)} of {count} keys are patches of an image of {size[0]} × {size[1]}: {told}")
+    return keys, shape
+
+
+def _grid(count: int, size: tuple[int, ...]) -> tuple[int, int] | None:
+    """The grid of so many patches whose sides are as those of the image, if there is one."""
+    height = round(math.sqrt(count * size[0] / size[1]))
+    if not height or count % height:
+        return None
+    width = count // height
+    return (height, width) if abs(height * size[1] - width * size[0]) <= max(size) else None
+
+
+MOST_BEFORE = 17
+"""Keys before the patches: the class token, and registers."""
 
 
 def picture(image: Any, words: Sequence[str], weights: Any, *, title: str = "") -> Picture:

@@ -9,6 +9,7 @@ become the layers of one view; an attention along edges becomes a graph. Tokens 
 from __future__ import annotations
 
 import html as markup
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -70,9 +71,9 @@ def views(tape: Tape, *, batch: int = 0) -> list[View]:
 
 def html(tape: Tape) -> str:
     """For a notebook: the interactive viewer in a frame or, if there is nothing to show or too much, the table."""
-    size = sum(look.weights.numel() for name in tape for look in tape[name].calls)
+    size = sum(math.prod(look.shape) for name in tape for look in tape[name].calls)
     shown = views(tape) if 0 < size <= MOST else []
     if not shown:
-        note = f"\n{size:,} weights are too many to show at once: record(model, names=…)" if size else ""
+        note = f"\n{size:,} weights are too many to show at once: record(model, only=…)" if size else ""
         return f"<pre>{markup.escape(repr(tape) + note)}</pre>"
     return frame(shown, "Attention")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 4
-"""Numbers of a vector; of more, the first so many and an ellipsis."""
+"""How many numbers of a vector are shown before an ellipsis."""
 
 
 @dataclass(frozen=True, eq=False)

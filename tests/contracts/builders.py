@@ -3,7 +3,7 @@
 A new part needs two things here and in the oracle, and is then tested by every file of this folder:
 
 1. ``tests/oracle.py``: a function of the part's snake_case name, the paper's equation as a loop;
-2. below: an entry of that name in ``SCORES``, ``NORMALIZERS``, ``WINDOWS``, ``REFINERS`` or ``GLIMPSES``.
+2. below: an entry of that name in ``SCORES``, ``NORMALIZERS``, ``WINDOWS``, ``REFINERS``, ``POSITIONS``, ``GLIMPSES``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import oracle
-from regard import glimpses, normalizers, parts, refiners, scores, windows
+from regard import glimpses, normalizers, parts, positions, refiners, scores, windows
 
 Rng = np.random.Generator
 Numbers = dict[str, Any]
@@ -154,6 +154,14 @@ REFINERS = {
             "shift": simplex(rng, *lead, int(rng.choice([1, 3, 5]))),
             "sharpen": rng.uniform(1, 4, lead),
         },
+    ),
+}
+
+
+POSITIONS = {
+    "rotary": Entry(
+        lambda d, rng: positions.Rotary(base=float(rng.choice([10000.0, 50.0])), halves=coin(rng)),
+        lambda p: {"base": p.base, "halves": p.halves},
     ),
 }
 
@@ -314,6 +322,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "normalizers": NORMALIZERS,
     "windows": WINDOWS,
     "refiners": REFINERS,
+    "positions": POSITIONS,
     "glimpses": GLIMPSES,
 }
 ORACLE_SIGNATURES = {
@@ -321,6 +330,7 @@ ORACLE_SIGNATURES = {
     "normalizers": "(scores, allowed, **parameters) -> [S weights]",
     "windows": "(q, t, length, **parameters) -> position",
     "refiners": "(weights, allowed, previous, **extras) -> [S weights]",
+    "positions": "(row, place, **parameters) -> row",
     "glimpses": "(parameters) -> weights",
 }
 
@@ -372,5 +382,6 @@ def deterministic() -> list[str]:
 def heads_of(module: Any, name: str) -> list[Callable[..., list[float]]]:
     """The oracle's score of each head of a MultiHead that was given the score's name."""
     score = module.attention.score
-    each = getattr(score, "scores", [score] * module.heads)
-    return [partial(getattr(oracle, name), **entry("scores", name).numbers(part)) for part in each]
+    each = getattr(score, "scores", [score] * module.key_heads)
+    rules = [partial(getattr(oracle, name), **entry("scores", name).numbers(part)) for part in each]
+    return [rules[h * module.key_heads // module.heads] for h in range(module.heads)]

@@ -209,7 +209,8 @@ def test_multi_head() -> None:
     def check(data: st.DataObject) -> None:
         score = data.draw(st.sampled_from(SCORES_BY_NAME))
         normalizer = data.draw(st.sampled_from(builders.deterministic()))
-        heads, head_dim, key_dim, value_dim = (data.draw(st.integers(1, n)) for n in (3, 3, 4, 4))
+        key_heads, head_dim, key_dim, value_dim = (data.draw(st.integers(1, n)) for n in (3, 3, 4, 4))
+        heads = key_heads * data.draw(st.sampled_from([1, 1, 2, 3]))
         batch, queries, keys = (data.draw(st.integers(1, n)) for n in (3, 4, 5))
         rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
         shape = data.draw(
@@ -220,6 +221,7 @@ def test_multi_head() -> None:
         module = regard.MultiHead(
             dim,
             heads,
+            key_heads=key_heads,
             score=score,
             key_dim=key_dim,
             value_dim=value_dim,
@@ -252,6 +254,7 @@ def test_multi_head() -> None:
                 scores=each,
                 normalizer=getattr(oracle, normalizer),
                 project=project,
+                key_heads=key_heads,
             )
             limit = 1e-6 if normalizer == "entmax15" else 1e-10
             np.testing.assert_allclose(builders.array(out.weights[b]), weights, atol=limit)
@@ -261,7 +264,7 @@ def test_multi_head() -> None:
 
 
 def test_masks() -> None:
-    """lengths, causal, window and their combinations, written out."""
+    """lengths, causal, window, segments and their combinations, written out."""
 
     @given(st.integers(1, 3), st.integers(0, 5), st.integers(0, 6), st.integers(0, 3), st.integers(0, 2**16))
     def check(batch: int, queries: int, keys: int, radius: int, seed: int) -> None:
@@ -276,6 +279,10 @@ def test_masks() -> None:
             "causal": (regard.masks.causal(), oracle.mask_causal(queries, keys)),
             "window": (regard.masks.window(radius), oracle.mask_window(queries, keys, radius)),
         }
+        if queries <= keys:
+            ids = rng.integers(-1, 2, (batch, keys))
+            expected = np.stack([oracle.mask_segments(row.tolist(), queries) for row in ids])
+            made["segments"] = (regard.masks.segments(torch.from_numpy(ids)), expected)
         for rule, expected in made.values():
             found = rule.tensor(shape).expand(shape).numpy()
             assert (found == np.broadcast_to(expected, shape)).all()

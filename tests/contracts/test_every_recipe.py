@@ -23,19 +23,15 @@ class Killed(BaseException):
     """As sudden as a signal."""
 
 
-@pytest.fixture
-def quiet():
-    return Console(file=io.StringIO())
-
-
 def weights(run):
     return read_weights(run.weights("last"))[0]
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_trained_killed_taken_up_and_measured(name, tmp_path, monkeypatch, quiet):
-    recipe = registry.recipe(name).tiny().change(["checkpoint_minutes=0"])
-    straight = regard.train(recipe, out=tmp_path / "straight", console=quiet)
+def train_kill_and_resume(recipe, folder, monkeypatch):
+    """The run of a recipe's [tiny] that was killed and taken up, after the same weights as without."""
+    quiet = Console(file=io.StringIO())
+    recipe = recipe.tiny().change(["checkpoint_minutes=0"])
+    straight = regard.train(recipe, out=folder / "straight", console=quiet)
     assert straight.summary.steps == 4
 
     system = registry.system(recipe.sections["system"]["name"])
@@ -50,15 +46,19 @@ def test_trained_killed_taken_up_and_measured(name, tmp_path, monkeypatch, quiet
     with monkeypatch.context() as patch:
         patch.setattr(system, "forward", dying)
         with pytest.raises(Killed):
-            regard.train(recipe, out=tmp_path / "killed", console=quiet)
-    run = regard.train(name, out=tmp_path / "killed", resume=True, console=quiet)
+            regard.train(recipe, out=folder / "killed", console=quiet)
+    run = regard.train(recipe.name, out=folder / "killed", resume=True, console=quiet)
     assert run.summary.steps == 4
     one, other = weights(straight), weights(run)
     assert one.keys() == other.keys()
     for key in one:
         assert torch.equal(one[key], other[key]), key
+    return run
 
-    model = regard.load(run)
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_trained_killed_taken_up_and_measured(name, tmp_path, monkeypatch):
+    model = regard.load(train_kill_and_resume(registry.recipe(name), tmp_path, monkeypatch))
     found = model.evaluate("test", limit=2)
     assert found and all(isinstance(value, float) for value in found.values())
     check_answers(model, tmp_path)

@@ -81,6 +81,24 @@ class TestSystem:
         for seen in tape.names():
             assert any(fnmatch.fnmatch(seen, pattern) for pattern in declared), f"{seen} is not declared in uses"
 
+    def test_its_attention_can_be_changed(self, name, case):
+        """The same weights give the same loss, others another. Attention by position shows its weights too late."""
+        model, batch = build(name, case).eval(), case.batch()
+        with torch.no_grad():
+            plain = run(model, batch)["loss"]
+            for pattern in model.uses if case.looks else ():
+                where = [module for path, module in model.named_modules() if fnmatch.fnmatch(path, pattern)]
+                if any(isinstance(module, regard.parts.Glimpse) for module in where):
+                    said = "only when it has used them"
+                    with pytest.raises(ValueError, match=said), regard.change(model, pattern, weights="zero"):
+                        run(model, batch)
+                    continue
+                with regard.change(model, pattern, weights=lambda weights: weights):
+                    assert torch.allclose(run(model, batch)["loss"], plain, rtol=1e-4)
+                if name != "memnn":  # which is told in training what to look at
+                    with regard.change(model, pattern, weights="zero"):
+                        assert not torch.equal(run(model, batch)["loss"], plain)
+
 
 @pytest.mark.parametrize(("name", "case"), GENERATING, ids=str)
 class TestGenerating:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import operator
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
@@ -25,7 +27,7 @@ import regard
 from contracts import builders
 from contracts.part_cases import KERNELS, Case, cases, each_part, gradients, named, simple, slopes, steady
 from contracts.test_gradients import dtype_of
-from regard import parts
+from regard import attention, parts
 
 PADDING = oracle.mask_lengths([5, 3], 5)
 
@@ -143,18 +145,97 @@ def test_compile_with_inductor(names: dict) -> None:
     compiled_equals_eager(steady(simple(names, mask=PADDING, seed=23)).to(torch.float32), backend="inductor")
 
 
-def test_compile_of_heads_and_masks() -> None:
+def whole_graph_equals_eager(step: Callable[..., Tensor]) -> None:
+    """``step(x, lengths)`` compiles without a graph break, for x (2, 5, 8)."""
     torch._dynamo.reset()
+    x, lengths = torch.randn(2, 5, 8), torch.tensor([5, 3])
+    found = torch.compile(step, fullgraph=True, backend="aot_eager")(x, lengths)
+    torch.testing.assert_close(found, step(x, lengths), atol=1e-5, rtol=1e-5)
+
+
+NO_OPERATORS = pytest.mark.skipif(
+    torch.__version__ < (2, 10), reason="its compiler knows no `&` of objects: use regard.masks.both"
+)
+
+
+@pytest.mark.parametrize("join", [regard.masks.both, pytest.param(operator.and_, marks=NO_OPERATORS)])
+def test_compile_of_heads_and_masks(join: Callable[..., regard.masks.Mask]) -> None:
     module = regard.MultiHead(8, 2, score="additive")
-    query = torch.randn(2, 5, 8)
+    whole_graph_equals_eager(
+        lambda x, lengths: module(x, mask=join(regard.masks.lengths(lengths), regard.masks.causal())).context
+    )
+
+
+def test_compile_of_a_function() -> None:
+    """Its parts are built from their names while it is traced."""
+    attention._NAMED.clear()
+    whole_graph_equals_eager(
+        lambda x, lengths: regard.attend(x, x, score="cosine", normalizer="sparsemax", mask=masked(lengths)).context
+    )
+
+
+def masked(lengths: Tensor) -> regard.masks.Mask | None:
+    padding = torch.arange(5) >= lengths[:, None]
+    return regard.masks.from_torch(key_padding_mask=padding, attn_mask=torch.ones(5, 5).triu(1).bool())
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        regard.Attention(),
+        regard.Attention("dot", window=regard.windows.LocalMonotonic(2)),
+        regard.MultiHead(8, 2, score="additive"),
+    ],
+    ids=["all keys", "window", "heads"],
+)
+def test_compile_of_weights_read_later(module: nn.Module) -> None:
+    def step(x: Tensor, lengths: Tensor) -> Tensor:
+        out = module(x, x, mask=regard.masks.lengths(lengths))
+        assert out.weights is not None
+        return out.context + out.weights.square().mean()
+
+    whole_graph_equals_eager(step)
+
+
+@pytest.mark.parametrize("name", ["within", "select", "append"])
+def test_compile_of_a_memory(name: str) -> None:
+    looker = regard.Attention(regard.scores.Additive(8, 8, 8)).requires_grad_(False)
+    change = {
+        "within": lambda memory, x: memory.within(regard.masks.causal()),
+        "select": lambda memory, x: memory.select(torch.tensor([1, 0])),
+        "append": lambda memory, x: memory.append(x),
+    }[name]
 
     def step(x: Tensor, lengths: Tensor) -> Tensor:
-        return module(x, mask=regard.masks.lengths(lengths) & regard.masks.causal()).context
+        return looker(x, change(looker.remember(x, mask=regard.masks.lengths(lengths)), x)).context
 
-    lengths = torch.tensor([5, 3])
-    expected = step(query, lengths)
-    found = torch.compile(step, fullgraph=True, backend="aot_eager")(query, lengths)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    whole_graph_equals_eager(step)
+
+
+@pytest.mark.parametrize("kernel", [None, "plain"])
+@pytest.mark.parametrize("names", each_part())
+def test_determinism(names: dict, kernel: str | None) -> None:
+    """With torch.use_deterministic_algorithms, which refuses operations that are not, twice the same bits."""
+    case = steady(simple(names, mask=PADDING, seed=31)).to(torch.float32)
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        for first, second in zip(*(outcome(case, kernel) for _ in range(2)), strict=True):
+            assert torch.equal(first, second)
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def outcome(case: Case, kernel: str | None) -> list[Tensor]:
+    """Context, weights and gradients."""
+    inputs = case.tensors(grad=True)
+    out = run_seeded(case, kernel, inputs=inputs)
+    found = [out.context, out.weights]
+    if out.context.requires_grad:
+        wanted = [*inputs, *case.attention.parameters()]
+        slopes_found = torch.autograd.grad(out.context.square().sum(), wanted, allow_unused=True)
+        found += [slope for slope in slopes_found if slope is not None]
+    return found
 
 
 class Exported(nn.Module):

@@ -55,14 +55,19 @@ def gradients(attention, given):
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_gradients_are_nearer_to_the_exact_ones_than_on_the_plain_path(name, dtype):
-    torch.manual_seed(0)
-    attention = ATTENTIONS[name]().to(dtype)
-    found = gradients(attention, inputs(dtype))
-    with regard.kernels.use("plain"):
-        plain = gradients(attention, inputs(dtype))
-        wanted = gradients(attention.double(), [x.detach().double().requires_grad_() for x in inputs(dtype)])
-    ours, theirs = ((grad - wanted).norm() / wanted.norm() for grad in (found, plain))
-    assert ours <= 1.05 * theirs and ours < 0.2
+    """On average: in one draw, luck with the rounding is up to a quarter of the error."""
+    errors = torch.zeros(12, 2)
+    for seed, row in enumerate(errors):
+        torch.manual_seed(seed)
+        attention = ATTENTIONS[name]().to(dtype)
+        found = gradients(attention, inputs(dtype, seed))
+        with regard.kernels.use("plain"):
+            plain = gradients(attention, inputs(dtype, seed))
+            exact = [x.detach().double().requires_grad_() for x in inputs(dtype, seed)]
+            wanted = gradients(attention.double(), exact)
+        row[:] = torch.stack([(grad - wanted).norm() / wanted.norm() for grad in (found, plain)])
+    ours, theirs = errors.mean(0)
+    assert ours <= 1.02 * theirs and errors[:, 0].max() < 0.2
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)

@@ -8,8 +8,9 @@ import torch
 
 from regard import registry
 from regard.commands import afterwards
+from regard.predictors._heads import _same
 from regard.predictors.predictor import Predictor
-from regard.predictors.text import Text, _same
+from regard.predictors.text import Text
 from regard.training import Run
 
 SMALL = ["dim=16", "heads=2", "system.hidden=16", "names=30", "train_size=10", "valid_size=60", "test_size=20"]

@@ -102,7 +102,7 @@ def test_what_the_system_found_out_is_told(model):
     (answer,) = model.ask([model.Question()])
     assert answer.notes == ["It was item 7."]
     assert answer.fields["answers"][0]["item"] == "item 7" and answer.fields["answers"][0]["length"] == 1
-    ((written, *_),) = model.predict([3])
+    ((written, *_),) = model.write([3])
     assert written.item == "item 3" and list(written.looks) == ["hills", "lakes"]
     assert torch.equal(written.weights, written.looks["hills"])
 
@@ -116,5 +116,5 @@ def test_perplexities_of_changed_batches(model):
 def test_captioners_vote_and_point():
     made = [runs.assemble(registry.recipe("caption-scenes").tiny(), seed=seed) for seed in (0, 1)]
     one, other = (Writer(each.model, each.task, each.recipe, "a test") for each in made)
-    ((written, *_),) = one.join([other]).predict([one.task.item("test", 0)])
+    ((written, *_),) = one.join([other]).write([one.task.item("test", 0)])
     assert written.weights.shape == (len(written.words), 16)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -359,6 +360,11 @@ DAMAGE = {
     "a task that is empty": lambda run: [file.write_text("{}") for file in (run / "task").iterdir()],
     "weights that are cut off": lambda run: (run / WEIGHTS).write_bytes((run / WEIGHTS).read_bytes()[:-100]),
     "weights of another model": lambda run: save_file({"a": torch.zeros(3)}, run / WEIGHTS),
+    "a recipe of a huge model": edited("recipe.toml", "hidden = 8", "hidden = 1000000000"),
+    "a pipe": lambda run: os.mkfifo(run / "task" / "pipe"),
+    "a link to elsewhere": lambda run: (run / "task" / "link").symlink_to("/etc/hostname"),
+    "facts of wrong types": edited("run.json", '"format": 1', '"format": 1, "alignment": [3]'),
+    "facts nested too deeply": lambda run: (run / "run.json").write_text("[" * 100_000),
     "weights that are a folder": lambda run: ((run / WEIGHTS).unlink(), (run / WEIGHTS).mkdir()),
 }
 

@@ -147,7 +147,7 @@ def main(folder, kills, inside, seed):
     assert not killed(fork(folder / "killed"))
 
     a, b = Run.open(folder / "whole"), Run.open(folder / "killed")
-    left_over = [p.name for p in b.folder.rglob("*.writing")] + [p.name for p in b.checkpoints.iterdir()][1:]
+    left_over = [p.name for p in b.folder.rglob("*.writing")] + [p.name for p in b.checkpoints.iterdir()][2:]
     (weights_a, state_a), (weights_b, state_b) = checkpoint.read(a.last()), checkpoint.read(b.last())
     optimizer_a, optimizer_b = (state["engine"]["optimizer"]["state"] for state in (state_a, state_b))
     print(

@@ -1,9 +1,11 @@
 """The loop as its callers see it: what it computes, when it ends, what it leaves in the folder, what it says."""
 
+import errno
 import io
 import math
 import os
 import re
+import shutil
 import signal
 import threading
 
@@ -213,8 +215,16 @@ def stopper(data, batches):
     return hook
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_step_and_leaves_a_usable_model(tmp_path, number):
+@pytest.fixture
+def hangup():
+    """SIGHUP as a terminal has it, whatever these tests were started from."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_step_and_leaves_a_usable_model(tmp_path, number, hangup):
     said, data = io.StringIO(), Shuffled()
     data.hook = lambda: data.position == 5 and os.kill(os.getpid(), number)
     before = signal.getsignal(number)
@@ -225,6 +235,35 @@ def test_a_signal_ends_the_step_and_leaves_a_usable_model(tmp_path, number):
     fresh = Toy(seed=9)
     load_weights(fresh, run.weights())
     assert same(fresh, model)
+
+
+def test_what_nohup_started_goes_on_when_the_terminal_is_closed(tmp_path, hangup):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    data = Shuffled()
+    data.hook = lambda: data.position == 5 and os.kill(os.getpid(), signal.SIGHUP)
+    assert train(tmp_path / "run", data=data)[2].ended == "steps"
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_terminal_that_is_gone_does_not_end_the_training(tmp_path):
+    assert train(tmp_path / "run", said=Gone(), valid=Shuffled(seed=1))[2].ended == "steps"
+
+
+def test_a_folder_that_is_removed_meanwhile_is_noticed(tmp_path):
+    data = Shuffled()
+    data.hook = lambda: data.position == 3 and shutil.rmtree(tmp_path / "run", ignore_errors=True)
+    with pytest.raises(FileNotFoundError, match=r"run was removed, or moved away, while it was trained: step 5 cannot"):
+        train(tmp_path / "run", data=data)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_signal_during_validation_ends_it_and_it_is_made_up_for(tmp_path):

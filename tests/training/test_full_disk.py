@@ -78,7 +78,10 @@ def test_a_disk_that_is_full_from_the_start_shows_at_once(tmp_path, disk):
 def test_a_best_that_could_not_be_written_is_not_called_the_best(tmp_path, disk):
     data = Shuffled()
     when(data, fill=(15, lambda: disk.update(full=True)), free=(25, lambda: disk.update(full=False)))
-    run, _, summary = train(tmp_path / "run", data=data, valid=Shuffled(seed=1), steps=25)
+    said = io.StringIO()
+    run, _, summary = train(tmp_path / "run", data=data, valid=Shuffled(seed=1), steps=25, said=said)
+    (line,) = [line for line in said.getvalue().splitlines() if line.startswith("step 20 ")]
+    assert "(best)" not in line and "better, but it could not be written" in line
     values = {line["step"]: line["loss"] for line in lines(run, "valid")}
     assert values[20] < values[10]
     assert read_weights(run.weights("best"))[1]["step"] == summary.best_step != 20

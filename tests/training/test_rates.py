@@ -143,3 +143,9 @@ def test_a_warm_up_longer_than_a_third_of_the_training_is_shortened():
 def test_an_accelerator_is_not_named():
     with pytest.raises(ValueError, match=r"device = 'cuda'.*torch .* sees"):
         TrainConfig(steps=1, device="cuda")
+
+
+def test_the_precision_is_chosen_for_whatever_device_there_is():
+    from regard.training.engine import chosen_precision
+
+    assert chosen_precision(TrainConfig(steps=1, precision="auto")) in ("bfloat16", "float32")

@@ -26,8 +26,9 @@ CASES = {
     "accumulated": (dict(size=5), dict(steps=20, log_every=1, accumulate=3, clip=0.5)),
     "one row": (dict(size=1), dict(steps=20, log_every=1)),
     "interrupted": (dict(size=5), dict(steps=30, log_every=1)),
-    "sharded": (dict(size=5), dict(steps=20, log_every=1, clip=0.5)),
 }
+if hasattr(torch.cpu.Stream, "record_event"):  # or torch shards on GPUs alone, as 2.6 does
+    CASES["sharded"] = (dict(size=5), dict(steps=20, log_every=1, clip=0.5))
 
 
 def train(folder, case, resume=False, hook=None, **more):
@@ -71,10 +72,11 @@ def main(folder):
     second = train(folder / "interrupted", "interrupted", resume=True)
     print(f"rank {rank}: {first.ended} at {first.steps}, {second.ended} at {second.steps}", flush=True)
 
-    prepare, Engine.prepare = Engine.prepare, shard
-    train(folder / "sharded", "sharded", steps=11)
-    train(folder / "sharded", "sharded", resume=True)
-    Engine.prepare = prepare
+    if "sharded" in CASES:
+        prepare, Engine.prepare = Engine.prepare, shard
+        train(folder / "sharded", "sharded", steps=11)
+        train(folder / "sharded", "sharded", resume=True)
+        Engine.prepare = prepare
     dist.destroy_process_group()
 
 

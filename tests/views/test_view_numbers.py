@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
+import regard
 from regard.axes import Frames, Words
 from regard.views import alignment, between, film, overlay, positions, walkthrough
 
@@ -107,3 +109,52 @@ def test_what_does_not_fit_a_clip():
         film.view(np.ones((2, 1, 4, 4)), ["a"], -np.ones((1, 2)))
     with pytest.raises(ValueError, match="frames should have 4 dimensions"):
         film.view(np.ones((2, 4, 4)), ["a"], np.ones((1, 2)))
+
+
+def taped(**weights):
+    tape = regard.Tape()
+    for name, each in weights.items():
+        name = name.replace("__", ".")
+        tape._entries[name] = regard.tape.Entry(name, [regard.tape.Look(torch.as_tensor(each).float())])
+    return tape
+
+
+class TestImagesOfATape:
+    def test_a_class_token_in_each_layer(self):
+        first, second = np.zeros((1, 2, 7, 7)), np.zeros((1, 2, 7, 7))
+        first[0, 0, 0, 1] = first[0, 1, 0, 1] = second[0, 0, 0, 6] = 1  # patches 0 and 5 of 2 × 3
+        tape = taped(layers__0__attention=first, layers__1__attention=second)
+        shown = overlay.from_tape(tape, np.full((3, 4, 6), 2.0)).view().data
+        assert shown["words"] == ["layer 1", "layer 2"]
+        places = shown["weights"].values
+        assert places.shape == (2, 2, 3)
+        assert np.argwhere(places > 0).tolist() == [[0, 0, 0], [1, 1, 2]]
+        alone = overlay.from_tape(tape, np.ones((3, 4, 6)), heads=1).view().data["weights"].values
+        assert not alone[1].any() and alone[0, 0, 0] == 1
+
+    def test_the_last_queries_are_the_words(self):
+        weights = np.zeros((2, 1, 5, 9))
+        weights[1, 0, 3, 2] = weights[1, 0, 4, 5] = 1
+        places = torch.tensor([False, False, True, True, True, True, False])  # the rest was written later
+        tape = taped(model__layers__0__self_attn=weights)
+        shown = overlay.from_tape(tape, np.zeros((3, 8, 8)), ["a", "dog"], places=places, batch=1).view().data
+        assert shown["words"] == ["a", "dog"]
+        assert np.argwhere(shown["weights"].values > 0).tolist() == [[0, 0, 0], [1, 1, 1]]
+        numbers = overlay.from_tape(tape, np.zeros((3, 8, 8)), ["a", "dog"], places=[2, 3, 4, 5], batch=1).view().data
+        assert (numbers["weights"].values == shown["weights"].values).all()
+
+    def test_cross_attention_first(self):
+        tape = taped(decoder__0__cross_attn=np.ones((1, 1, 2, 4)), decoder__0__self_attn=np.ones((1, 1, 2, 2)))
+        assert overlay.from_tape(tape, np.zeros((1, 2, 2)), ["a", "b"]).view().data["weights"].values.shape == (2, 2, 2)
+
+    def test_what_does_not_fit(self):
+        tape, image = taped(attention=np.ones((1, 1, 2, 4))), np.zeros((1, 4, 4))
+        with pytest.raises(ValueError, match="3 words, but only 2 queries"):
+            overlay.from_tape(tape, image, ["a", "b", "c"])
+        with pytest.raises(ValueError, match=r"3 of 4 keys are patches of an image of 4 × 4: give grid="):
+            overlay.from_tape(tape, image, ["a"], places=[0, 1, 2])
+        with pytest.raises(ValueError, match="4 keys are not the patches of 3 × 2"):
+            overlay.from_tape(tape, image, ["a"], grid=(3, 2))
+        with pytest.raises(ValueError, match="did you mean 'attention'"):
+            overlay.from_tape(tape, image, ["a"], names="atention")
+        assert overlay.from_tape(tape, image, ["a"], places=[0, 1, 2], grid=(3, 1)).terminal()

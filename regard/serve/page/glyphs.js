@@ -14,6 +14,13 @@ const GLYPHS = {
     path("M14 44 38 18 46 40", "line"),
     ...[[14, 44], [38, 18], [46, 40]].map(([x, y]) => drawing("rect", { x: x - 8, y: y - 8, width: 16, height: 16, rx: 2, class: "line" })),
   ],
+  Vision: () => [
+    drawing("rect", { x: 6, y: 10, width: 52, height: 44, rx: 4, class: "faint" }),
+    path("M8 48 24 30l10 10 8-7 14 15", "line"),
+    circle(42, 22, 5, 0.9),
+    circle(42, 22, 11, 0.2),
+  ],
+  "Speech and strokes": () => [4, 12, 22, 14, 26, 16, 9, 20, 6].map((height, i) => drawing("rect", { x: 4 + 6.4 * i, y: 32 - height, width: 4, height: 2 * height, rx: 2, class: "fill", opacity: (0.25 + 0.03 * height).toFixed(2) })),
   stn: () => [
     path("M12 20 38 8 50 36 24 48Z", "faint"),
     path("M24 20c2-8 14-6 11 2-2 5-7 8-10 14l13-4", "faint thick"),
@@ -46,8 +53,8 @@ const GLYPHS = {
   ],
 };
 
-export function glyph({ kind, system }) {
-  const made = GLYPHS[system] ?? GLYPHS[kind] ?? GLYPHS.text;
+export function glyph({ family, kind, system }) {
+  const made = GLYPHS[system] ?? GLYPHS[kind] ?? GLYPHS[family] ?? GLYPHS.text;
   return drawing("svg", { class: "glyph", viewBox: `0 0 ${SIZE} ${SIZE}`, "aria-hidden": "true" }, ...made());
 }
 

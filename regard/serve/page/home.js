@@ -5,19 +5,10 @@ import * as api from "./api.js";
 import { banner, glyph } from "./glyphs.js";
 import { write } from "./link.js";
 
-const FAMILIES = {
-  "Translation and language": ["text", "documents"],
-  Vision: ["digits", "games", "captions", "images", "video"],
-  "Speech and strokes": ["speech", "strokes"],
-  "Memory and questions": ["stories", "tapes", "counting", "reading"],
-  Graphs: ["graph"],
-};
-
 export async function home(root) {
   const models = await api.models();
-  const named = Object.values(FAMILIES).flat();
-  const groups = Object.entries(FAMILIES).map(([family, kinds]) => [family, models.filter((each) => kinds.includes(each.kind))]);
-  groups.push(["More", models.filter((each) => !named.includes(each.kind))]);
+  const families = [...new Set(models.map((each) => each.family))];
+  const groups = families.map((family) => [family, models.filter((each) => each.family === family)]);
   root.append(
     element(
       "header",
@@ -32,7 +23,7 @@ export async function home(root) {
         element("a", { class: "plain", href: "#/principle" }, "One table of all systems"),
       ),
     ),
-    ...groups.filter(([, found]) => found.length).map(([family, found]) => group(family, found)),
+    ...groups.map(([family, found]) => group(family, found)),
     models.length ? "" : element("p", { class: "note" }, "No model is at hand. Train one, for instance with “regard train graph”, and start regard explore again."),
   );
 }

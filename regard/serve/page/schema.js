@@ -2,26 +2,12 @@
 
 import * as api from "./api.js";
 
-// What the page says otherwise than the schema, which is written for programs. An `option` is out of the way at first.
-const KINDS = {
-  text: {
-    verb: "Translate",
-    fields: {
-      text: { title: "A sentence", description: undefined },
-      nbest: { title: "Answers", description: undefined, option: true },
-      beam: { title: "Beam", description: "Beginnings that are kept while it searches.", option: true },
-      pictures: { widget: "hidden" },
-    },
-  },
-};
-
-export async function question({ name, kind }) {
+export async function question({ name }) {
   const root = await api.description();
   const { schema } = root.paths[`/api/models/${name}/answer`].post.requestBody.content["application/json"];
   const { verb = "Ask", properties = {} } = follow(schema, root);
-  const { fields = {}, ...own } = KINDS[kind] ?? {};
-  const simple = Object.entries(properties).map(([key, each]) => [key, { ...definite(follow(each, root)), ...fields[key] }]);
-  return { verb, ...own, properties: Object.fromEntries(simple) };
+  const simple = Object.entries(properties).map(([key, each]) => [key, definite(follow(each, root))]);
+  return { verb, properties: Object.fromEntries(simple) };
 }
 
 // What {$ref: "#/components/schemas/Question"} stands for.

@@ -1,0 +1,64 @@
+"""Scores of an answer with some items left out: what leave-one-out and erasure have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+Score = Callable[[Tensor], Tensor]
+"""(N, S) booleans, which of S items are kept → (N,), how good the answer is then; (N, R) if there are R answers."""
+
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
+"""Of the items, those with the most weight: the bins of DeYoung et al. 2020."""
+
+AT_ONCE = 512
+
+
+def scored(score: Score, keep: Tensor) -> Tensor:
+    """(N, S) → (N,) or (N, R). What is kept alike is scored once."""
+    kinds, which = torch.unique(keep, dim=0, return_inverse=True)
+    found = torch.cat([score(part) for part in kinds.split(AT_ONCE)])
+    if found.shape[:1] != kinds.shape[:1]:
+        raise ValueError(f"score was given {tuple(kinds.shape)} and returned {tuple(found.shape)}, not a number a row")
+    return found[which]
+
+
+def remembered(score: Score) -> Score:
+    """The same score, which is not asked twice about the same items."""
+    known: dict[bytes, Tensor] = {}
+
+    def ask(keep: Tensor) -> Tensor:
+        keys = [row.tobytes() for row in keep.cpu().numpy()]
+        new = [place for place, key in enumerate(keys) if key not in known]
+        if new:
+            known.update(zip([keys[place] for place in new], score(keep[new])))
+        return torch.stack([known[key] for key in keys])
+
+    return ask
+
+
+def erased(score: Score, weights: Tensor, shares: Sequence[float], *, only: bool) -> Tensor:
+    """score(all) − score(without the items of most weight), or with those alone; the mean over ``shares``.
+
+    Weights (S,) → (), or (R, S), a row for each of R answers → (R,).
+    """
+    if weights.ndim not in (1, 2) or not weights.shape[-1]:
+        raise ValueError(f"weights are (S,), or (R, S) for R answers, of at least one item, not {tuple(weights.shape)}")
+    if not shares or not all(0 < share <= 1 for share in shares):
+        raise ValueError(f"shares are above 0 and at most 1, not {list(shares)}")
+    rows = weights if weights.ndim == 2 else weights[None]
+    count = rows.shape[-1]
+    rank = torch.argsort(torch.argsort(rows, dim=-1, descending=True, stable=True), dim=-1)  # 0 for the most weight
+    sizes = torch.tensor([max(1, round(share * count)) for share in shares], device=rows.device)
+    chosen = rank.unsqueeze(1) < sizes[:, None]  # (R, K, S)
+    keep = (chosen if only else ~chosen).flatten(0, 1)
+    whole = torch.ones(1, count, dtype=torch.bool, device=rows.device)
+    found = scored(score, torch.cat([whole, keep]))
+    if weights.ndim == 1:
+        return found[0] - found[1:].mean()
+    if found.ndim != 2 or found.shape[1] != len(rows):
+        raise ValueError(f"weights {tuple(weights.shape)} are of {len(rows)} answers, scores are {tuple(found.shape)}")
+    own = found[1:].unflatten(0, (len(rows), -1)).diagonal(dim1=0, dim2=2)  # (K, R): each answer by its own ranking
+    return found[0] - own.mean(0)

@@ -1,0 +1,41 @@
+"""Questions about stories: which sentences the answer came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.explain.faithfulness import Case
+
+ITEMS = "sentences"
+
+
+def cases(model: Any, batch: Mapping[str, Tensor], random: torch.Generator) -> Iterator[Case]:
+    """One for each question, in random order: the answer, with the mean of the hops' weights. A sentence that is left
+    out is empty; the others keep their times."""
+    if not hasattr(model, "log_probs"):
+        raise ValueError(f"{type(model).__name__} does not say how probable its answers are")
+    alone = cache(lambda task: model.pick([task]).eval())
+    asked = (batch["answer"] >= 0).nonzero()
+    for number in torch.randperm(len(asked), generator=random).tolist():
+        row, task = asked[number].tolist()
+        story = batch["story"][row, task]
+        sentences = int((story > 0).any(-1).sum())
+        one = {"story": story[None, None, :sentences], "question": batch["question"][row, task][None, None]}
+        small = alone(task)
+        if not 1 <= sentences <= small.config.memory[0]:
+            continue
+        found = small.predict(one)
+        answer = int(found["answer"])
+        yield Case(found["weights"][0, 0].mean(0)[None, :sentences], partial(_score, small, one, answer))
+
+
+def _score(model: Any, one: Mapping[str, Tensor], answer: int, keep: Tensor) -> Tensor:
+    """(N, S) → (N, 1): the probability of the answer."""
+    story = one["story"] * keep[:, None, :, None]
+    question = one["question"].expand(len(keep), -1, -1)
+    return model.log_probs({"story": story, "question": question})[:, 0, answer, None].exp()

@@ -1,0 +1,70 @@
+"""How faithful are weights as an explanation? :func:`faithfulness` of many cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.explain._scored import SHARES, Score, remembered
+from regard.explain.agreement import agreement
+from regard.explain.comprehensiveness import comprehensiveness
+from regard.explain.importance import importance
+from regard.explain.sufficiency import sufficiency
+
+RANKINGS = ("attention", "random", "leave-one-out")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Answers to one question, and where a system looked for them.
+
+    Attributes:
+        weights: (R, S): for each of R answers the weights of S items.
+        score: (N, S) booleans, which items are kept → (N, R), how good each answer is then.
+    """
+
+    weights: Tensor
+    score: Score
+
+
+def faithfulness(
+    cases: Iterable[Case], *, shares: Sequence[float] = SHARES, seed: int = 0
+) -> dict[str, dict[str, float]]:
+    """Means over all answers, of the weights and of two others to compare them with: a random ranking, and importance
+    itself.
+
+    Returns:
+        For ``attention``, ``random`` and ``leave-one-out``: ``kendall`` and ``spearman``, the agreement with
+        leave-one-out importance; ``comprehensiveness`` (the higher, the more faithful) and ``sufficiency`` (the lower).
+        Under ``counted``: ``cases``, ``answers`` and ``items``, the mean number of items. Cases of one item rank
+        nothing and are left out.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    kinds = ("kendall", "spearman", "comprehensiveness", "sufficiency")
+    sums: dict[str, dict[str, list[Tensor]]] = {name: {kind: [] for kind in kinds} for name in RANKINGS}
+    items: list[int] = []
+    for case in cases:
+        answers, count = case.weights.shape
+        if count < 2 or not answers:
+            continue
+        items.append(count)
+        score = remembered(case.score)
+        loss = importance(score, count)  # (R, S)
+        random = torch.rand(answers, count, generator=generator)
+        for name, ranking in zip(RANKINGS, (case.weights, random, loss)):
+            found = sums[name]
+            for kind in ("kendall", "spearman"):
+                found[kind].append(agreement(ranking.to(loss), loss, kind=kind))
+            found["comprehensiveness"].append(comprehensiveness(score, ranking, shares=shares))
+            found["sufficiency"].append(sufficiency(score, ranking, shares=shares))
+    if not items:
+        raise ValueError("there is no case with two items or more to rank")
+    told = {
+        name: {kind: float(torch.cat(each).double().nanmean()) for kind, each in found.items()}
+        for name, found in sums.items()
+    }
+    answers = sum(len(each) for each in sums["attention"]["sufficiency"])
+    return {**told, "counted": {"cases": len(items), "answers": answers, "items": sum(items) / len(items)}}
