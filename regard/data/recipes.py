@@ -121,7 +121,8 @@ def divided(found: Sequence[Recipe]) -> Splits:
 
 
 def _key(recipe: Recipe) -> bytes:
-    return hashlib.blake2b(" ".join(_WORD.findall(recipe.title.lower())).encode(), digest_size=8).digest()
+    words = re.findall(r"\w+", recipe.title.lower())
+    return hashlib.blake2b(" ".join(words).encode(), digest_size=8).digest()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -115,9 +115,12 @@ class TestGenerating:
                 log_prob = torch.log_softmax(logits, -1).gather(1, target[:, t + 1 : t + 2])[:, 0]
                 nll -= torch.where(t < lengths, log_prob, 0.0)
                 alignment = model.alignment(state)
-                if alignment is not None:
-                    assert alignment.shape == columns.shape
-                    assert (alignment[~columns] == 0).all()
+                several = isinstance(alignment, dict)
+                for name, looked in (alignment if several else {"": alignment}).items():
+                    there = columns[name] if several else columns
+                    if looked is not None:
+                        assert looked.shape == there.shape
+                        assert (looked[~there] == 0).all()
             assert torch.allclose(nll.sum() / lengths.sum(), model(batch)["nll"], atol=1e-5)
 
     def test_a_state_can_be_reordered(self, name, case):

@@ -285,3 +285,19 @@ class TestVideo:
     def test_a_clip_of_the_wrong_shape_is_told(self):
         found = ask(Card(small("video-moves")), clip=self.file(images=np.ones((8, 8), np.uint8)))
         assert isinstance(found, Problem) and "(frames, height, width, 3) of bytes was expected" in found.detail
+
+
+class TestCooking:
+    def test_a_dish_has_a_picture_for_each_axis(self):
+        card = Card(small("recipe-dishes"))
+        found = ask(card, example=1)
+        assert [picture.kind for picture in found.pictures] == ["overlay", "alignment"]
+        assert found.notes[0].startswith("Ingredients, seen in the picture: ")
+        assert found.answers[0].keys() >= {"title", "ingredients", "directions"}
+        found = ask(card, ingredients="2 tomatoes, salt")
+        assert [picture.kind for picture in found.pictures] == ["alignment"]
+        assert found.pictures[0].data["columns"] == ["tomato", "salt"]
+
+    def test_what_is_no_ingredient_is_told(self):
+        found = ask(Card(small("recipe-dishes")), ingredients="gravel")
+        assert isinstance(found, Problem) and "gravel" in found.detail

@@ -21,8 +21,8 @@ class Case:
         alone: its examples one by one, without padding; None where examples cannot be told apart, as in one graph.
         frozen: patterns of parameters that get no gradient by design.
         looks: whether it looks at all (an ablation may not).
-        columns: of a system that writes, (B, S): which items of its source axis exist; the tokens of ``source``, if
-            None.
+        columns: of a system that writes, (B, S): which items of its source axis exist, by name where it has several;
+            the tokens of ``source``, if None.
     """
 
     options: dict[str, Any]
@@ -30,7 +30,7 @@ class Case:
     alone: Callable[[Batch], list[Batch]] | None = None
     frozen: tuple[str, ...] = ()
     looks: bool = True
-    columns: Callable[[Batch], Tensor] | None = None
+    columns: Callable[[Batch], Tensor | dict[str, Tensor]] | None = None
 
     def __str__(self) -> str:
         return "-".join(str(value) for value in self.options.values() if isinstance(value, str | bool)) or "plain"
