@@ -452,9 +452,9 @@ class TestTogether:
                     with torch.no_grad():
                         if number % 2:
                             with regard.change(model, "*", weights="zero"):
-                                assert torch.equal(model(x), zeroed)
-                        else:
-                            assert torch.equal(model(x), plain)
+                                torch.testing.assert_close(model(x), zeroed)
+                        else:  # hooks of another thread keep torch from its fused path, which rounds otherwise
+                            torch.testing.assert_close(model(x), plain)
             except BaseException as error:
                 failures.append(error)
 

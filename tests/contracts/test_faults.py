@@ -57,19 +57,19 @@ def one_column_off(right: Callable) -> Callable:
 
 
 def mask_ignored(right: Callable) -> Callable:
-    return lambda form, value, allowed, causal, temperature: right(form, value, None, False, temperature)
+    return lambda form, value, allowed, causal, temperature, group: right(form, value, None, False, temperature, group)
 
 
 def temperature_ignored(right: Callable) -> Callable:
-    return lambda form, value, allowed, causal, temperature: right(form, value, allowed, causal, 1.0)
+    return lambda form, value, allowed, causal, temperature, group: right(form, value, allowed, causal, 1.0, group)
 
 
 def mask_ignored_at_a_step(right: Callable) -> Callable:
-    return lambda form, value, allowed, temperature, place=None: right(form, value, None, temperature, place)
+    return lambda form, value, allowed, temperature, *more: right(form, value, None, temperature, *more)
 
 
 def temperature_ignored_at_a_step(right: Callable) -> Callable:
-    return lambda form, value, allowed, temperature, place=None: right(form, value, allowed, 1.0, place)
+    return lambda form, value, allowed, temperature, *more: right(form, value, allowed, 1.0, *more)
 
 
 def one_row_late(right: Callable) -> Callable:

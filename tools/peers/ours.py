@@ -49,7 +49,7 @@ def main(job: Job) -> None:
     model = (recurrent if job.recurrent else transformer)(len(task.source))
     if job.trains:
         config = TrainConfig(steps=10**6, clip=1.0, threads=job.threads, device="cpu")
-        run, quiet = Run(Path(job.scratch) / "run"), Console(file=open(os.devnull, "w"))  # noqa: SIM115
+        run, quiet = Run.create(Path(job.scratch) / "run"), Console(file=open(os.devnull, "w"))  # noqa: SIM115
 
         def loop(window: Window) -> None:
             window.parameters = size(model)
