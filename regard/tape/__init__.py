@@ -19,6 +19,7 @@ stays behind.
 
 ======================  ==============================================================
 ``entries.py``          what is kept: :class:`Look`, :class:`Entry`, :class:`Tape`
+``later.py``            weights that are computed when they are read
 ``watch.py``            which attention of which module is running in this thread
 ``calls.py``            torch's own functions: their weights, and what weights give
 ``written_out.py``      a softmax whose result multiplies values

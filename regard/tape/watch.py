@@ -151,7 +151,7 @@ class Watcher:
         if not here.watchers and here.mode is not None:
             witness.see = None
             here.mode.__exit__(None, None, None)
-            here.mode, here.traces = None, Traces()
+            here.mode, here.traces, here.undropped = None, Traces(), None
         self._unhook()
 
     def _hook(self) -> None:
@@ -357,8 +357,8 @@ class _Changed(Refiner):
         super().__init__()
         refiner = recipe.refiner
         self.refiner, self.change, self.windowed = refiner, change, recipe.window is not None
-        for name in ("needs", "required", "parallel", "positional", "start", "advance"):
-            setattr(self, name, getattr(Refiner if refiner is None else refiner, name))
+        for name in ("needs", "required", "parallel", "positional", "start", "advance") if refiner is not None else ():
+            setattr(self, name, getattr(refiner, name))
 
     def forward(self, weights: Tensor, mask: Any, **given: Any) -> Tensor:
         inside = weights != 0 if self.windowed else mask  # of a window, only those keys that it left any weight
