@@ -125,7 +125,10 @@ class TestHome:
         families = {family: {link.removeprefix("#/") for link in links} for family, links in shown}
         assert families == {
             "Translation and language": set(TEXT),
-            "Vision": {"ram-mnist", "stn-cluttered", "draw-mnist", "ram-catch", "caption-scenes"},
+            "Vision": {
+                *("ram-mnist", "stn-cluttered", "draw-mnist", "ram-catch"),
+                *("caption-scenes", "video-moves", "recipe-dishes"),
+            },
             "Memory and questions": {"memn2n-babi", "ntm-copy", "reader-cloze", "stack-anbn"},
             "Graphs": {"gat-sbm"},
         }

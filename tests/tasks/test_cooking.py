@@ -182,7 +182,7 @@ def test_a_dish_is_asked_about(tmp_path):
 
 def test_several_vote_on_a_dish():
     one, other = model(), model(fusion="independent")
-    ((written, *_),) = one.join([other]).predict([one.task.item("test", 0)])
+    ((written, *_),) = one.join([other]).write([one.task.item("test", 0)])
     assert written.item.found and list(written.looks) == ["places", "ingredients"]
 
 
