@@ -280,7 +280,8 @@ class VideoCaptions(AskedTask):
         percent; how much the weights of words over the frames differ (``variation``, ``entropy``). Of generated clips
         also, in percent, how often a caption is ``true``, a direction of a thing that was named right is right
         (``direction``), two such things come in the right ``order``, and a word looks most at a frame of its own event
-        (``pointing``; ``chance`` is that of a random frame)."""
+        (``pointing``; ``chance`` is that of a random frame). For a direction the frame after it counts too, whose
+        difference from the one before is the end of the movement."""
         texts, references = [each.text for each in found], self.references(split, range(len(found)))
         values, self.signatures = metrics.scores(texts, references)
         maps = [each.weights.numpy() for each in found if each.weights is not None and len(each.words) > 1]
@@ -298,13 +299,15 @@ class VideoCaptions(AskedTask):
             events, words = self.clip(split, row).events, list(written.words.labels)
             named = []
             for place, number in moves.mentioned(words, events):
+                event, last = events[number], events[number].last
                 if words[place] in moves.DIRECTIONS:
-                    directions.append(words[place] == events[number].direction)
+                    directions.append(words[place] == event.direction)
+                    last = min(last + 1, self.config.length - 1)
                 else:
                     named.append(number)
                 if written.weights is not None:
                     maps.append(written.weights[place].numpy())
-                    spans.append((events[number].first, events[number].last))
+                    spans.append((event.first, last))
             if len(set(named)) == len(named) == 2:
                 orders.append(named == sorted(named))
         values = {}

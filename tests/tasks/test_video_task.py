@@ -171,7 +171,21 @@ def test_captions_that_are_true_and_point():
     made = generated()
     values = made.measure("test", [looked(made, "test", row) for row in range(12)])
     assert all(values[name] == pytest.approx(100) for name in ("bleu4", "true", "direction", "order", "pointing"))
-    assert values["chance"] == pytest.approx(100 * 4 / 12)
+    assert 100 * 4 / 12 < values["chance"] < 100 * 5 / 12
+
+
+def test_a_direction_is_seen_in_the_frame_after_it_too():
+    made = generated(events=1, length=12)
+    rows = [row for row in range(12) if made.clip("test", row).events[0].last < 10]
+    found = [looked(made, "test", row) for row in range(12)]
+    for row in rows:
+        (event,) = made.clip("test", row).events
+        found[row].weights[4] = torch.eye(12)[event.last + 1]  # the direction
+    assert made.measure("test", found)["pointing"] == 100
+    for row in rows:
+        (event,) = made.clip("test", row).events
+        found[row].weights[2] = torch.eye(12)[event.last + 1]  # the shape
+    assert made.measure("test", found)["pointing"] == pytest.approx(100 * (24 - len(rows)) / 24)
 
 
 def test_events_in_the_wrong_order_are_counted():
