@@ -14,17 +14,17 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Never
 
 import torch
 from torch import Tensor, nn
 
-from regard import _lazy, banded, kernels, masks, spoiled
+from regard import _lazy, _warn, banded, kernels, masks, spoiled
 from regard.banded import Band, Blocks
 from regard.candidates import Everywhere, Nearby
 from regard.kernels import groups
 from regard.masks import Mask
-from regard.memory import Memory, pair
+from regard.memory import Memory, check_tensors, pair
 from regard.parts import PROVIDED, Normalizer, Part, Refiner, Score, Window, build
 
 Want = Literal["lazy"] | bool
@@ -57,6 +57,7 @@ class Attended:
         state: what the next call takes as ``state=``; None for most parts.
         log_prob: (…, T), log-probability of what a sampling normalizer drew.
         edges: of :func:`regard.attend_edges`: the edges that the rows of weights and scores, (E, H), belong to.
+        place: (…, T), the middle of each query's window: Luong's pₜ, as real-valued as the window makes it.
     """
 
     context: Tensor
@@ -65,6 +66,7 @@ class Attended:
     state: Any = None
     log_prob: Tensor | None = None
     edges: Any = None
+    place: Tensor | None = None
 
     def __init__(
         self,
@@ -74,8 +76,9 @@ class Attended:
         state: Any = None,
         log_prob: Tensor | None = None,
         edges: Any = None,
+        place: Tensor | None = None,
     ):
-        self.context, self.state, self.log_prob, self.edges = context, state, log_prob, edges
+        self.context, self.state, self.log_prob, self.edges, self.place = context, state, log_prob, edges, place
         self._weights, self._scores = weights, scores  # not by the properties, which torch.compile of 2.6 cannot set
 
     def __repr__(self) -> str:
@@ -112,7 +115,7 @@ def _unflatten(children: Iterable[Any], names: Iterable[str]) -> Attended:
     return Attended(**dict(zip(names, children, strict=True)))
 
 
-_FIELDS = ("context", "weights", "scores", "state", "log_prob", "edges")
+_FIELDS = ("context", "weights", "scores", "state", "log_prob", "edges", "place")
 _LISTED = ", ".join(_FIELDS[:-1]) + f" and {_FIELDS[-1]}"
 # Weights that nobody has read do not travel through vmap, export or a replica's return; `weights=True` makes them.
 torch.utils._pytree.register_pytree_node(Attended, _flatten, _unflatten, serialized_type_name="regard.Attended")
@@ -201,6 +204,7 @@ def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
     keys: Everywhere | Nearby = Everywhere(key, value, call.allowed, group)
     if window is not None and memory.length:
         keys = Nearby.within(window, query, key, value, call.allowed, **given[window])
+    place = keys.place
     scores = keys.score(score, form, query, given[score])
     weights = normalizer(scores, keys.mask, **given[normalizer])
     log_prob = normalizer.log_prob(scores, keys.mask, weights) if normalizer.stochastic else None
@@ -211,11 +215,10 @@ def look(recipe: Recipe, query: Tensor, memory: Memory, call: Call) -> Attended:
         weights = refiner(weights, call.allowed, **given[refiner])
     context = keys.sum(_drop(weights, call.dropout, call.generator))
 
-    if call.want == "lazy":
-        return Attended(context, keys.later(weights), keys.later(scores, fill=float("-inf")), log_prob=log_prob)
-    if call.want:
-        return Attended(context, keys.spread(weights), keys.spread(scores, fill=float("-inf")), log_prob=log_prob)
-    return Attended(context, log_prob=log_prob)
+    if not call.want:
+        return Attended(context, log_prob=log_prob, place=place)
+    held: Callable[..., Any] = keys.later if call.want == "lazy" else keys.spread
+    return Attended(context, held(weights), held(scores, fill=float("-inf")), log_prob=log_prob, place=place)
 
 
 def _straight(recipe: Recipe, call: Call) -> bool:
@@ -256,6 +259,7 @@ def attend(
     weights: Want = "lazy",
     generator: torch.Generator | None = None,
     grouped: bool = False,
+    **unknown: Never,
 ) -> Attended:
     """Score, normalize, sum: the recipe as a function, for scores without parameters.
 
@@ -273,6 +277,7 @@ def attend(
             the first head of keys, and so on. Keys are not repeated for it.
     """
     recipe = recipe_of(score, normalizer)
+    _check_extras(recipe, query, unknown)
     if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.Attention")
     if recipe.stateful():
@@ -379,6 +384,7 @@ def answer(
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
     _check_query(recipe.score, query, memory)
     _check_extras(recipe, query, extras)
+    asked = memory
     if memory.group > 1 and (recipe.window is not None or recipe.stateful()):
         memory = memory.repeated()  # each head of queries has candidates, or a past, of its own
     stateful = recipe.stateful()
@@ -392,6 +398,8 @@ def answer(
         causal = causal and memory.length == query.shape[-2]
     if not stateful and state is None:
         return _look(recipe, query, memory, Call(allowed, causal, (), dropout, want, generator, extras))
+    if state is None:
+        _notice_forgotten_state(stateful, query, asked)
     states = tuple(part.start(memory) for part in stateful) if state is None else _unpack(state, stateful)
     call = Call(allowed, causal, states, dropout, want, generator, extras)
     if all(part.parallel for part in stateful) or query.shape[-2] == 0:
@@ -501,7 +509,7 @@ def _in_order(
         return None if found[0] is None else torch.cat(found, dim)
 
     context = torch.cat([out.context for out in outs], dim=-2)
-    out = Attended(context, log_prob=joined("log_prob", -1))
+    out = Attended(context, log_prob=joined("log_prob", -1), place=joined("place", -1))
     if call.want:
         out._weights, out._scores = joined("weights", -2), joined("scores", -2)
     return out, states
@@ -558,6 +566,21 @@ def _group(query: Tensor, key: Tensor) -> int:
     return max(query.shape[-3] // key.shape[-3], 1)
 
 
+def _notice_forgotten_state(stateful: list[Part], query: Tensor, memory: Memory) -> None:
+    """The second single query to one memory that starts from the beginning again was hardly meant to."""
+    if query.shape[-2] != 1 or torch.compiler.is_compiling():
+        return
+    if memory.begun:
+        names = " and ".join(type(part).__name__ for part in stateful)
+        _warn.once(
+            f"state of {names}",
+            f"{names} carries a state from query to query, and each call without state= begins anew: write "
+            "state = attention.start(memory) before the loop and out = attention(query, memory, state=state), "
+            "state = out.state in it; pass state=attention.start(memory) where to begin anew is meant",
+        )
+    memory.begun = True
+
+
 def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
     key, value = (memory.key, memory.value) if memory.pages is None else (memory.pages.key, memory.pages.value)
     asked, known = query.shape, key.shape if memory.pages is None else memory.shape
@@ -567,6 +590,7 @@ def _check_query(score: Score, query: Tensor, memory: Memory) -> None:
     if fits and asked[-1] == width and query.dtype == key.dtype == value.dtype:
         return
     key, value, name = memory.key, memory.value, type(score).__name__
+    check_tensors(query=query)
     if query.ndim < 2:
         raise ValueError(f"query is (…, T, D), not {_shape(query)}; a single query is T=1: query[None]")
     if query.ndim != key.ndim:
@@ -600,6 +624,13 @@ def _check_extras(recipe: Recipe, query: Tensor, extras: Mapping[str, Tensor]) -
         return
     known = {name for part in parts for name in part.needs} - set(PROVIDED)
     for name in extras:
+        if name in ("key_padding_mask", "attn_mask", "src_key_padding_mask"):
+            theirs = name.removeprefix("src_")
+            short = f"mask=~{theirs} if it is Boolean, or " if theirs == "key_padding_mask" else ""
+            raise ValueError(
+                f"there is no {name}=: it is mask=, and True means that a key may be attended. Write {short}"
+                f"mask=regard.masks.from_torch({theirs}={theirs})"
+            )
         if name not in known:
             raise ValueError(f"attention got an unknown keyword {name!r}: {_lazy.nearest(name, [*known, *_KEYWORDS])}")
     for part in parts:

@@ -49,6 +49,8 @@ class Memory:
         self.pages = pages
         self._shelf = shelf
         self._permits: Tensor | None = None
+        self.begun = False
+        """Has a single query been asked from the beginning, without a state?"""
 
     @property
     def key(self) -> Tensor:
@@ -208,9 +210,18 @@ class _Shelf:
         return places + torch.arange(items, device=device)[:, None]
 
 
+def check_tensors(**given: Tensor) -> None:
+    """NumPy's arrays have shapes and devices too, and would fail in a place that does not name them."""
+    for name, tensor in given.items():
+        if not isinstance(tensor, Tensor):
+            kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
+            raise ValueError(f"{name} is a {kind}, not a tensor: write torch.as_tensor({name})")
+
+
 def pair(key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
     """Keys, and their values or the keys again, if they fit."""
     value = key if value is None else value
+    check_tensors(key=key, value=value)
     if key.ndim < 2 or value.ndim < 2:
         raise ValueError(f"key and value are (…, S, width), not {tuple(key.shape)} and {tuple(value.shape)}")
     if key.shape[:-1] != value.shape[:-1]:
