@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import forked
+from regard.registry import Recipe
 
 SMALL = ["embedding=16", "system.hidden=24", "attention=16", "maxout=12", "threads=1", "tensorboard=false"]
 
@@ -105,6 +106,10 @@ def test_somebodys_own_two_files(tmp_path):
     options = ["train", "translate", "--data", data, "src=en", "tgt=fr", "steps=5", *small]
     out = regard(*options, "--out", tmp_path / "run")
     assert "padding" in out
+    (told,) = [line for line in out.splitlines() if line.startswith("for 300 training pairs: ")]
+    chosen = Recipe.read(tmp_path / "run" / "recipe.toml").sections
+    assert chosen["task"]["batch_tokens"] == 512 and "batch_tokens=512" in told and "up to 10,000 pairs" in told
+    assert chosen["system"]["dim"] == 16 and "dim=" not in told and "vocab=" not in told  # they were typed
     assert regard("predict", tmp_path / "run", stdin="the number 7 is here\n")
 
     (data / "train.fr").write_text("".join(f"{target}\n" for _, target in pairs[:-1]))
