@@ -9,7 +9,8 @@ What should depend on how much data there is stands in tables ``[[by_size]]``, i
 of training items that the table is for (the last has none), ``why``, and the keys, as in [tiny]. What somebody has
 typed stays. The recipe of a run holds what was chosen.
 
-A system or a task of one's own, outside the package, is named ``module:Class``.
+A system or a task of one's own, outside the package, is named ``module:Class``; or by its name alone, if an installed
+package declares it as an entry point of the group ``regard.systems`` or ``regard.tasks``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
@@ -282,9 +284,15 @@ def _member(folder: str, name: str) -> type:
     if ":" in name:
         return _own(name)
     known = names(f"regard.{folder}")
-    if name not in known:
-        raise ValueError(f"no {folder[:-1]} is called {name!r}: {nearest(name, known)}")
-    return load(f"regard.{folder}", name)
+    if name in known:
+        return load(f"regard.{folder}", name)
+    others = {point.name: point for point in entry_points(group=f"regard.{folder}")}
+    if name not in others:
+        raise ValueError(f"no {folder[:-1]} is called {name!r}: {nearest(name, [*known, *others])}")
+    found = others[name].load()
+    if not isinstance(found, type):
+        raise ValueError(f"the entry point {name} of regard.{folder}, {others[name].value}, is not a class")
+    return found
 
 
 def _own(name: str) -> type:

@@ -107,3 +107,22 @@ def test_a_bad_table_of_sizes_is_named(table, message, tmp_path):
     path.write_text(f'[system]\nname = "rnnsearch"\n[task]\nname = "translation"\n{table}\n')
     with pytest.raises(ValueError, match=rf"mine\.toml: .*{message}"):
         Recipe.read(path)
+
+
+def test_an_installed_package_may_bring_systems_and_tasks(tmp_path, monkeypatch):
+    about = tmp_path / "stranger-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    points = "[regard.systems]\nstrange_reader = strange_systems:Reader\nno_class = strange_systems:NUMBER\n"
+    (about / "entry_points.txt").write_text(points)
+    body = "from regard.systems.rnnsearch import Config, RNNsearch\nclass Reader(RNNsearch): pass\nNUMBER = 3\n"
+    (tmp_path / "strange_systems.py").write_text(body)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert registry.system("strange_reader").__module__ == "strange_systems"
+    path = tmp_path / "mine.toml"
+    path.write_text('[system]\nname = "strange_reader"\nhidden = 8\n[task]\nname = "toy_grammar"\n')
+    assert Recipe.read(path).build("system", source_vocab=9, target_vocab=9).hidden == 8
+    with pytest.raises(ValueError, match="did you mean 'strange_reader'"):
+        registry.system("strange_raeder")
+    with pytest.raises(ValueError, match="strange_systems:NUMBER, is not a class"):
+        registry.system("no_class")

@@ -473,8 +473,8 @@ def find(
         )
     for role, corpus in roles.items():
         if empty := [file for file in corpus.files if file.stat().st_size == 0]:
-            named = " and ".join(str(file) for file in empty)
-            raise ValueError(f"{named}: empty, but it is the text for {role}; a sentence is a line of it")
+            told = " and ".join(str(file) for file in empty)
+            raise ValueError(f"{told}: empty, but it is the text for {role}; a sentence is a line of it")
     return {role: roles[role] for role in ROLES if role in roles}
 
 

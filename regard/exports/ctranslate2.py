@@ -3,8 +3,8 @@
     regard export runs/my-translator --to ctranslate2 --out engine
 
 docs/exporting.md has the lines that translate with it. Beside CTranslate2's own files, ``source.json`` and
-``target.json`` hold the tokenizers, for the ``tokenizers`` library. The tokens of a sentence go in without special ones:
-the engine adds the end of the sentence itself.
+``target.json`` hold the tokenizers, for the ``tokenizers`` library. The tokens of a sentence go in without special
+ones: the engine adds the end of the sentence itself.
 """
 
 from __future__ import annotations

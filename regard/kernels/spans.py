@@ -182,4 +182,4 @@ class _Gradients(Function):
 def _knows_groups() -> bool:
     """Does this version of torch take fewer heads of keys than of queries here? It cannot be tried: torch 2.6 does not
     refuse them, and reads and writes behind the end of the keys."""
-    return torch.__version__ >= (2, 13)
+    return torch.__version__ >= "2.13"
