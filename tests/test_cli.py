@@ -15,7 +15,7 @@ import typer
 
 import forked
 import regard
-from regard import cli, parts, registry
+from regard import cli, exports, parts, registry
 from regard.commands import list as list_command
 
 ROOT = Path(__file__).parents[1]
@@ -72,6 +72,11 @@ def test_help_tells_all_of_what_a_command_does():
     told = run("--help", COLUMNS="80", TERMINAL_WIDTH="80").stdout
     assert "..." not in told.partition("Commands:")[2] and "regard show translate-en-es" in told
     assert max(map(len, told.splitlines())) <= 80
+
+
+def test_help_names_every_format_of_export():
+    told = forked.run("export", "--help").stdout
+    assert all(name in told for name in exports.formats())
 
 
 def examples():
