@@ -1,7 +1,7 @@
 """Which attention of which module is running: what :func:`regard.record` and :func:`regard.change` stand on.
 
 A :class:`Watcher` follows one model in one thread. Its forward hooks tell which module is running; a function mode of
-the thread, and the witness of :mod:`regard.attention`, tell when an attention is computed. All watchers of a thread are
+the thread, and the witness of :mod:`regard.attended`, tell when an attention is computed. All watchers of a thread are
 asked at once: first those that change its weights, then those that keep them.
 """
 
@@ -23,12 +23,13 @@ from torch.utils.hooks import RemovableHandle
 
 from regard import attention, edges
 from regard._lazy import snake
-from regard.attention import Attended, Pending, Recipe, Want, witness
+from regard.attended import Attended, Want, witness
 from regard.heads import MultiHead, PerHead
 from regard.kernels import groups
 from regard.kernels.forms import DotForm
+from regard.kernels.shortcut import Pending
 from regard.normalizers import Softmax
-from regard.parts import Refiner
+from regard.parts import Parts, Refiner
 from regard.tape.calls import CALLS, HIDDEN
 from regard.tape.entries import Look
 from regard.tape.later import Later
@@ -331,18 +332,18 @@ def _changes(sites: list[Site]) -> Change | None:
     return all_of_them
 
 
-def _see(recipe: Recipe, want: Want, ask: Callable[[Want, Recipe], Attended]) -> Attended:
+def _see(parts: Parts, want: Want, ask: Callable[[Want, Parts], Attended]) -> Attended:
     """Answer as would be answered without a watcher, except for what they change, and show them the weights."""
     sites = here.sites()
     asked = "lazy" if sites and want is False else want
     change = _changes(sites)
-    used = recipe if change is None else recipe._replace(refiner=_Changed(recipe, change))
+    used = parts if change is None else parts._replace(refiner=_Changed(parts, change))
     witness.see, here.within = None, here.within + 1
     try:
         out = ask(asked, used)
     finally:
         witness.see, here.within = _see, here.within - 1
-    seen = Seen.answer(out, _kind(recipe))
+    seen = Seen.answer(out, _kind(parts))
     for site in sites:
         site.watcher.keep(site, seen)
     if want is False:
@@ -351,12 +352,12 @@ def _see(recipe: Recipe, want: Want, ask: Callable[[Want, Recipe], Attended]) ->
 
 
 class _Changed(Refiner):
-    """The refiner of a recipe, if it has one, and then a change."""
+    """The refiner of an attention, if it has one, and then a change."""
 
-    def __init__(self, recipe: Recipe, change: Change):
+    def __init__(self, parts: Parts, change: Change):
         super().__init__()
-        refiner = recipe.refiner
-        self.refiner, self.change, self.windowed = refiner, change, recipe.window is not None
+        refiner = parts.refiner
+        self.refiner, self.change, self.windowed = refiner, change, parts.window is not None
         for name in ("needs", "required", "parallel", "positional", "start", "advance") if refiner is not None else ():
             setattr(self, name, getattr(refiner, name))
 
@@ -494,9 +495,9 @@ def _place() -> frozenset[tuple[CodeType, int]]:
     return frozenset(place)
 
 
-def _kind(recipe: Recipe) -> str:
-    score = recipe.score.scores[0] if isinstance(recipe.score, PerHead) else recipe.score
-    flow = (recipe.window, score, recipe.normalizer, recipe.refiner)
+def _kind(parts: Parts) -> str:
+    score = parts.score.scores[0] if isinstance(parts.score, PerHead) else parts.score
+    flow = (parts.window, score, parts.normalizer, parts.refiner)
     return ", ".join(snake(type(part).__name__) for part in flow if part is not None)
 
 
