@@ -5,9 +5,10 @@
     out.context, out.weights, out.edges                     # (N_t, H, F), (E, H), which edge each weight is on
 
 Letters: N_s sources, N_t targets (the same N nodes in most graphs), E edges, H heads, D the width of query and key, F
-that of values, K that of the features of an edge. A target without an edge gets 0. Nothing of size E·H·F is built by the fused kernels, which serve the
-dot family, :class:`~regard.scores.LeakyConcat` (GAT) and :class:`~regard.scores.LeakyAdditive` (GATv2) in float32 on
-the CPU; every other score, precision and device takes the plain path, which builds it.
+that of values, K that of the features of an edge. A target without an edge gets 0. Nothing of size E·H·F is built by
+the fused kernels, which serve the dot family, :class:`~regard.scores.LeakyConcat` (GAT) and
+:class:`~regard.scores.LeakyAdditive` (GATv2) in float32 on the CPU; every other score, precision and device takes the
+plain path, which builds it.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class Edges:
             total = kept.new_zeros(self.nodes[1], kept.shape[1]).index_add(0, target, kept)[:loops]
             count = torch.bincount(target, minlength=self.nodes[1])[:loops].clamp(min=1)
             return torch.cat([kept, total / count.unsqueeze(1).to(total.dtype)])
-        return torch.cat([kept, torch.as_tensor(fill, dtype=kept.dtype, device=kept.device).expand(loops, kept.shape[1])])
+        row = torch.as_tensor(fill, dtype=kept.dtype, device=kept.device)
+        return torch.cat([kept, row.expand(loops, kept.shape[1])])
 
     @property
     def incoming(self) -> Rows:
@@ -193,8 +195,8 @@ def attend_edges(
         edges: which source each target looks at; a (2, E) index is sorted anew at each call.
         score: a name or an instance, except one of places or with a state.
         normalizer: softmax, over the edges of each target, or sigmoid.
-        features: (E, K), a row for each of ``edges``, which :meth:`Edges.features` completes by those of self-loops. The
-            key of an edge, as the score projects it, is the source's plus these.
+        features: (E, K), a row for each of ``edges``; :meth:`Edges.features` adds those of self-loops. The key of an
+            edge, as the score projects it, is the source's plus these.
         edge_key: (H, D, K), by which the features are multiplied before; None adds them as they are, K = D. D is the
             width of projected keys, which in :class:`~regard.scores.LeakyConcat` is 1.
         edge_value: (H, F, K): times this, they are also added to the value of the edge.

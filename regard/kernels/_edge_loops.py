@@ -5,9 +5,9 @@ that is called for each edge, and two threads that count the same array wait for
 
 Rows of nodes lie one behind the other: the number of head h, column c of node n is at (n·heads + h)·columns + c, and
 columns are a multiple of LANES, filled up with zeros. A row of one number for each head, as scores are, has ``lanes``
-columns, heads filled up likewise. Features of edges lie in the caller's order, (E, wide), wide being such a multiple; an
-address of 0 stands for what is not there. Nodes are cut into parts of about equally many edges; a kernel takes a range of parts
-and writes only what belongs to their nodes, so that the result is the same on any number of threads.
+columns, heads filled up likewise. Features of edges lie in the caller's order, (E, wide), wide being such a multiple.
+An address of 0 stands for what is not there. Nodes are cut into parts of about equally many edges; a kernel takes a
+range of parts and writes only what belongs to their nodes, so that the result is the same on any number of threads.
 
 LLVM makes no vectors of a loop when it cannot tell that it is eight long and that its arrays are different ones, and
 the heads of graph attention are that narrow. So the innermost loops are written as operations on vectors; in this file,
@@ -101,7 +101,7 @@ def each_bent(rule):
 
 def _operation(rule, kinds, rows, scale=None, bend=None, heads=None, shared=()):
     """Signature and code of an operation on vectors. ``rows``, ``scale``, … say which of the arguments are what; each
-    address is followed by a place, the last argument is the width. Of the rows, ``shared`` are the same for all heads."""
+    address is followed by a place, the last argument is the width. The ``shared`` rows are the same for all heads."""
 
     def generate(context, builder, signature, args):
         everywhere = [] if bend is None else [_everywhere(builder, args[bend])]
@@ -663,7 +663,7 @@ def forward(
     ``part``, 1 / Σ e^(score + low), both (N_t, lanes). ``blend``, (N_t, heads, wide), is the context with features in
     the place of values, if it is wanted."""
     start, node, place, edge = rows
-    edges, heads, lanes, width, columns, wide = sizes
+    edges, heads, lanes, _, columns, wide = sizes
     row, block, span = heads * columns, BLOCK * lanes, heads * wide if blend != 0 else 0
     memory = np.zeros(2 * block + 3 * lanes + row + span + room(kind, extra, sizes), f32)
     scores = memory.ctypes.data
@@ -678,9 +678,7 @@ def forward(
         fill(total, 0, ZERO, lanes)
         for at in range(integer(start, i), integer(start, i + 1), BLOCK):
             count = min(BLOCK, integer(start, i + 1) - at)
-            score(
-                kind, scores, count, rows, at, sizes, query, i, key, weight, slope, features, extra, True, sums
-            )
+            score(kind, scores, count, rows, at, sizes, query, i, key, weight, slope, features, extra, True, sums)
             if sigmoid:
                 put_logistic(scores, 0, scores, 0, count * lanes)
             else:
@@ -787,9 +785,7 @@ def backward(
         fill(grad_own, 0, ZERO, own)
         for at in range(integer(start, j), integer(start, j + 1), BLOCK):
             count = min(BLOCK, integer(start, j + 1) - at)
-            score(
-                kind, scores, count, rows, at, sizes, key, j, query, weight, slope, features, extra, False, sums
-            )
+            score(kind, scores, count, rows, at, sizes, key, j, query, weight, slope, features, extra, False, sums)
             for e in range(count):
                 i = integer(node, at + e) * row
                 ahead(grad, node, at + e, edges, row)
@@ -933,9 +929,7 @@ def pairs(first, last, cuts, rows, sizes, kind, slope, query, key, weight, featu
     for i in range(cuts[first], cuts[last]):
         for at in range(integer(start, i), integer(start, i + 1), BLOCK):
             count = min(BLOCK, integer(start, i + 1) - at)
-            score(
-                kind, scores, count, rows, at, sizes, query, i, key, weight, slope, features, extra, True, sums
-            )
+            score(kind, scores, count, rows, at, sizes, query, i, key, weight, slope, features, extra, True, sums)
             for e in range(count):
                 copy(out, integer(place, at + e) * heads, scores, e * lanes, heads, lanes)
     memory[0] = ZERO

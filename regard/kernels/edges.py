@@ -6,9 +6,9 @@ and the sum of the exponentials. Backward goes by source, computes the weights a
 scores, (E, H); a second pass by target adds these up for the queries. So no thread ever adds to what belongs to
 another. Dropout draws its bits from a hash of seed, edge and head, so that backward can draw them again.
 
-Features of edges, (E, K), are multiplied where it costs least: q·(k + W f) = q·k + (Wᵀq)·f needs Wᵀq once for each target,
-Σ α (v + W f) = Σ α v + W Σ α f needs W once for each target, GAT's score one number for each edge and head. Only GATv2's
-takes W f for each edge, which the kernel computes edge by edge.
+Features of edges, (E, K), are multiplied where it costs least: q·(k + W f) = q·k + (Wᵀq)·f needs Wᵀq once for each
+target, Σ α (v + W f) = Σ α v + W Σ α f needs W once for each target, GAT's score one number for each edge and head.
+Only GATv2's takes W f for each edge, which the kernel computes edge by edge.
 
 In GAT the nodes look at each other, and query, key and value are one tensor. That is an operator of its own, which adds
 up all three gradients where it has the rows at hand anyway, and takes the wide heads of a large graph one by one: a
@@ -19,6 +19,7 @@ are gone through.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def attend(
     if featured is None or featured.value is None:
         return context
     blend = blend[..., : featured.features.shape[-1]]
-    return context + (blend.transpose(0, 1) @ featured.value.mT).transpose(0, 1)
+    return context + _product(blend.transpose(0, 1), featured.value.mT).transpose(0, 1)
 
 
 def scores(form: EdgeForm, edges: Edges, featured: Featured | None = None) -> Tensor:
@@ -101,7 +102,7 @@ def _numbers(featured: Featured, heads: int, scale: float) -> Tensor:
     """What features add to scores that take one number, (E, H)."""
     if featured.key is None:
         return (featured.features * scale).expand(-1, heads)
-    return featured.features @ (featured.key[:, 0].T * scale)
+    return _product(featured.features, featured.key[:, 0].T * scale)
 
 
 def _extra(featured: Featured, kind: int, query: Tensor, scale: float) -> Tensor:
@@ -115,7 +116,13 @@ def _extra(featured: Featured, kind: int, query: Tensor, scale: float) -> Tensor
         return _filled(_filled(key.permute(2, 0, 1)).movedim(0, -1)).movedim(-1, 0)  # (K, H, D), both filled up
     if key is None:
         return query
-    return _filled((query[..., : key.shape[1]].transpose(0, 1) @ key).transpose(0, 1))  # (N_t, H, K)
+    return _filled(_product(query[..., : key.shape[1]].transpose(0, 1), key).transpose(0, 1))  # (N_t, H, K)
+
+
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    """x @ y in float32, which autocast would round."""
+    with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
+        return x @ y
 
 
 def _operands(form: EdgeForm, scale: float) -> tuple[int, Tensor, Tensor, Tensor, float]:
@@ -174,7 +181,7 @@ def _attend(
     """query (N_t, H, D) or (N_t, H), key (N_s, H, D) or (N_s, H), weight (H, D) or (0,), value (N_s, H, F), features
     (E, K) or (0, 0), and for scores ``extra``: (0,), (E, H), (N_t, H, K) or (K, H, D), see `_edge_loops.score` →
     context (N_t, H, F), the same sums of features, (N_t, H, K), if ``valued``, and for backward minus the largest score
-    and 1 / Σ exp, (N_t, lanes). D, F and K are multiples of LANES; edges come as :meth:`regard.Edges.joined` gives them.
+    and 1 / Σ exp, (N_t, lanes). D, F and K are multiples of LANES; edges come as of :meth:`regard.Edges.joined`.
     """
     from regard.kernels import _edge_loops
 
@@ -279,8 +286,9 @@ def edge_attend_tied(
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A softmax of SPLIT scores of nodes that look at each other: rows (N, H, F) are the values, and times weight,
-    (2, H, F), the queries and keys; bias is what features add, (E, H) or (0,). → context (N, H, F), and for backward queries and keys, (2, N, H), and as
-    :func:`edge_attend`; if heads are taken one by one, those are (2, H, N), −log Σ exp, (H, N), and (0,)."""
+    (2, H, F), the queries and keys; bias is what features add, (E, H) or (0,). → context (N, H, F), and for backward
+    queries and keys, (2, N, H), and as :func:`edge_attend`; if heads are taken one by one, those are (2, H, N),
+    −log Σ exp, (H, N), and (0,)."""
     from regard.kernels import _edge_loops
 
     check_tied(rows, weight, incoming, outgoing)
@@ -340,9 +348,7 @@ def edge_attend_tied_backward(
             _run_even(_edge_loops.summarize_head, context, own, dots, low, known, options=(head,))
             tensors = (dots, value, bias, known, own, key, grad_rows, grad_scores)
             _run(_edge_loops.backward_head, outgoing, sizes, (*by_head, head), *tensors)
-        _, grad_bias = _pull(
-            incoming, sizes, SPLIT, slope, query, query, weight, none, bias, grad_scores, query, none
-        )
+        _, grad_bias = _pull(incoming, sizes, SPLIT, slope, query, query, weight, none, bias, grad_scores, query, none)
     each = weight.new_zeros(PARTS, *weight.shape)
     _run_even(_edge_loops.add_head_dots_backward, value, weight, query, key, grad_rows, each)
     return grad_rows[..., :columns].contiguous(), _sum_parts(each)[..., :columns].contiguous(), grad_bias
@@ -605,12 +611,10 @@ def check_features(
     """:func:`check` for features of edges."""
     edges, heads, wide = _count(outgoing, key), query.shape[1], features.shape[-1]
     given = features.shape == (edges, wide) and wide and wide % LANES == 0
-    fits = extra.shape == (0,) or extra.shape == {
-        SPLIT: (edges, heads),
-        DOT: (query.shape[0], heads, wide),
-        LEAKY: (wide, heads, query.shape[-1]),
-    }[kind]
-    if not fits or not (given or (features.shape == (0, 0) and not valued and (kind == SPLIT or extra.shape == (0,)))):
+    fitting = {SPLIT: (edges, heads), DOT: (query.shape[0], heads, wide), LEAKY: (wide, heads, query.shape[-1])}
+    scored = extra.shape != (0,)
+    needed = valued or (scored and kind != SPLIT)
+    if (scored and extra.shape != fitting[kind]) or not (given or (features.shape == (0, 0) and not needed)):
         shapes = f"{edges} edges, {heads} heads, {tuple(features.shape)}, {tuple(extra.shape)}"
         raise ValueError(f"shapes that do not belong together: {shapes}; see the operator's docstring")
     if not features.dtype == extra.dtype == torch.float32:

@@ -120,8 +120,8 @@ class TiedForm:
 
 @dataclass(frozen=True, eq=False)
 class Featured:
-    """Beside a form for edges: features (E, K) of the edges. Times ``key``, (H, D, K), they are added to a projected key,
-    as they are if it is None; times ``value``, (H, F, K), to a value, unless it is None."""
+    """Beside a form for edges: features (E, K) of the edges. Times ``key``, (H, D, K), they are added to a projected
+    key, as they are if it is None; times ``value``, (H, F, K), to a value, unless it is None."""
 
     features: Tensor
     key: Tensor | None = None
