@@ -122,12 +122,14 @@ def _ours(
     kind: str, theirs: Any, heads: int, width: int, wide: int | None
 ) -> Callable[[Tensor, Edges, Tensor | None], Tensor]:
     """Our layer with the very parameters of PyG's."""
-    shape, sizes = (heads, width), {"heads": heads, "key_dim": width}
+    shape = (heads, width)
     if kind == "GAT":
         score: Any = LeakyConcat(width, width, heads=heads)
     else:
         score = LeakyAdditive(width, heads=heads) if kind == "GATv2" else ScaledDot()
-    attention: Any = EdgeAttention(score) if wide is None else EdgeAttention(score, edge_dim=wide, **sizes)
+    attention: Any = EdgeAttention(score)
+    if wide is not None:
+        attention = EdgeAttention(score, edge_dim=wide, heads=heads, key_dim=width)
     for part in (score, attention):  # the layer below sets PyG's parameters in the place of these
         for name in dict(part.named_parameters(recurse=False)):
             delattr(part, name)

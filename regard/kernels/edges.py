@@ -298,8 +298,8 @@ def edge_attend_tied(
     context, dots, low, part = _empty_tied(value, weight)
     if not _by_head(value.shape):
         _run_even(_edge_loops.head_dots, value, weight, dots)
-        where, options = (incoming, outgoing, seed), (SPLIT, slope, False, dropout, False)
-        context, _, low, part = _attend(dots[0], dots[1], weight[:0], value, none, bias, *where, *options)
+        given = (dots[0], dots[1], weight[:0], value, none, bias, incoming, outgoing, seed)
+        context, _, low, part = _attend(*given, SPLIT, slope, False, dropout, False)
     else:
         sizes, by_head = _sizes(value, value, incoming, SPLIT, none), (_drop(seed, dropout), np.float32(slope))
         own = large(value.new_empty(value.shape[0], value.shape[2]))  # the rows of one head
