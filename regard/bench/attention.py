@@ -284,11 +284,12 @@ def _grouped() -> Case:
     many = [tensor.repeat_interleave(4, dim=1) for tensor in (key, value)]
 
     def repeating() -> Tensor:
-        return scaled_dot_product_attention(query, *(tensor.repeat_interleave(4, dim=1) for tensor in (key, value)))
+        again = [tensor.repeat_interleave(4, dim=1) for tensor in (key, value)]
+        return scaled_dot_product_attention(query, again[0], again[1])
 
     contenders = {
         "ours": lambda: regard.attend(query, key, value, grouped=True).context,
-        "repeated": lambda: regard.attend(query, *many).context,
+        "repeated": lambda: regard.attend(query, many[0], many[1]).context,
         "sdpa": repeating,
     }
     work = f"grouped queries, 8 heads of 64 at 2 of keys, B={batch} T=1 S={length}"
