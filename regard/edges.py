@@ -1,4 +1,4 @@
-"""Attention along the edges of a graph: the same recipe, where each target looks only at the sources of its edges.
+"""Attention along the edges of a graph: the same steps, where each target looks only at the sources of its edges.
 
     edges = Edges(index, nodes, self_loops=True)            # (2, E), sources above targets, as in PyG
     out = attend_edges(query, key, value, edges)            # (N_t, H, D), (N_s, H, D), (N_s, H, F)
@@ -21,11 +21,12 @@ import torch
 from torch import Tensor, nn
 
 from regard import kernels
-from regard.attention import Attended, Recipe, Want, _drop, recipe_of, witness
+from regard.attended import Attended, Want, witness
+from regard.attention import drop, parts_of
 from regard.kernels import edges as fused
 from regard.kernels.forms import Featured
 from regard.normalizers import Sigmoid, Softmax
-from regard.parts import Normalizer, Score, build
+from regard.parts import Normalizer, Parts, Score, build
 
 
 class Rows(NamedTuple):
@@ -208,11 +209,11 @@ def attend_edges(
         ``context`` (N_t, H, F), or (N_t, F) without heads; ``weights`` and ``scores`` (E, H), in the order of
         ``edges.index``, H = 1 without heads.
     """
-    recipe = recipe_of(score, normalizer)
-    if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
+    parts = parts_of(score, normalizer)
+    if any(parameter.requires_grad for parameter in parts.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.EdgeAttention")
     featured = _featured(features, edge_key, edge_value)
-    return _answer(recipe, query, key, value, edges, featured, dropout, weights, generator)
+    return _answer(parts, query, key, value, edges, featured, dropout, weights, generator)
 
 
 class EdgeAttention(nn.Module):
@@ -254,7 +255,7 @@ class EdgeAttention(nn.Module):
         self.normalizer: Normalizer = build("normalizers", normalizer)
         self.dropout = dropout
         self.edge_key = self.edge_value = None
-        _check_parts(Recipe(self.score, self.normalizer), dropout)
+        _check_parts(Parts(self.score, self.normalizer), dropout)
         if edge_dim is not None:
             heads, width = _sizes_of(self.score, heads, key_dim)
             self.edge_key = nn.Parameter(_glorot(heads, width, edge_dim))
@@ -282,10 +283,10 @@ class EdgeAttention(nn.Module):
                 if self.edge_key is None
                 else "EdgeAttention is built with edge_dim=, but the call has no features="
             )
-        recipe = Recipe(self.score, self.normalizer)
+        parts = Parts(self.score, self.normalizer)
         dropout = self.dropout if self.training else 0.0
         featured = _featured(features, self.edge_key, self.edge_value)
-        return _answer(recipe, query, key, value, edges, featured, dropout, weights, generator)
+        return _answer(parts, query, key, value, edges, featured, dropout, weights, generator)
 
 
 def _sizes_of(score: Score, heads: int | None, key_dim: int | None) -> tuple[int, int]:
@@ -314,7 +315,7 @@ def _featured(features: Tensor | None, key: Tensor | None, value: Tensor | None)
 
 
 def _answer(
-    recipe: Recipe,
+    parts: Parts,
     query: Tensor,
     key: Tensor,
     value: Tensor | None,
@@ -327,15 +328,15 @@ def _answer(
     """Check the call, give tensors without heads one, and look."""
     if not torch.compiler.is_compiling() and witness.see is not None:
         return witness.see(
-            recipe,
+            parts,
             want,
-            lambda asked, parts: _answer(parts, query, key, value, edges, featured, dropout, asked, generator),
+            lambda asked, used: _answer(used, query, key, value, edges, featured, dropout, asked, generator),
         )
     value = key if value is None else value
     if want not in ("lazy", True, False):
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
-    _check_parts(recipe, dropout)
-    _check_tensors(recipe.score, query, key, value)
+    _check_parts(parts, dropout)
+    _check_tensors(parts.score, query, key, value)
     if not isinstance(edges, Edges):
         edges = Edges(edges, (key.shape[0], query.shape[0]))
     _check_edges(edges, query, key)
@@ -344,14 +345,14 @@ def _answer(
         query, key, value = (t.unsqueeze(1) for t in (query, key, value))
     if featured is not None:
         _check_features(featured, edges, query, value)
-    out = _look(recipe, query, key, value, edges, featured, dropout, want, generator)
+    out = _look(parts, query, key, value, edges, featured, dropout, want, generator)
     if single:
         out.context = out.context.squeeze(1)
     return out
 
 
 def _look(
-    recipe: Recipe,
+    parts: Parts,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -362,8 +363,8 @@ def _look(
     generator: torch.Generator | None,
 ) -> Attended:
     """score → normalize → sum, over the edges of each target."""
-    score, normalizer = recipe.score, recipe.normalizer
-    countable = fused.short(len(edges), *edges.nodes) and recipe.refiner is None
+    score, normalizer = parts.score, parts.normalizer
+    countable = fused.short(len(edges), *edges.nodes) and parts.refiner is None
     tied = countable and query is key is value and (featured is None or featured.value is None)
     form: Any = kernels.lower_tied(score, value, featured) if tied else None
     if form is not None and featured is not None:
@@ -391,9 +392,9 @@ def _look(
         keys, values = featured.keys(keys), featured.values(values)
     scores = score.pairs(query[target], keys)  # (E, H)
     weights = kernels.narrowed(normalize(normalizer, scores, edges), value.dtype)
-    if recipe.refiner is not None:  # a change by regard.change, which must know which edges go to one target
-        weights = recipe.refiner(weights, edges)
-    kept = _drop(weights, dropout, generator)
+    if parts.refiner is not None:  # a change by regard.change, which must know which edges go to one target
+        weights = parts.refiner(weights, edges)
+    kept = drop(weights, dropout, generator)
     context = sum_edges(kept.unsqueeze(-1) * values, edges)
     return Attended(context, weights, scores, edges=edges) if want else Attended(context, edges=edges)
 
@@ -462,8 +463,8 @@ def _count(index: Tensor, nodes: int | tuple[int, int] | None) -> tuple[int, int
     return sources, targets
 
 
-def _check_parts(recipe: Recipe, dropout: float) -> None:
-    score, normalizer = recipe.score, recipe.normalizer
+def _check_parts(parts: Parts, dropout: float) -> None:
+    score, normalizer = parts.score, parts.normalizer
     if score.positional or "state" in score.needs:
         raise ValueError(f"{type(score).__name__} scores places in a sequence, and the nodes of a graph have none")
     if type(normalizer) not in (Softmax, Sigmoid):
