@@ -16,7 +16,6 @@ image and a caption without words are named with file and line.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data import SPLITS
-from regard.data.photographs import Album, Photograph
+from regard.data.photographs import Album, Photograph, divided
 from regard.data.text import BadLines, clean, numbered_lines
 
 TABLE = "captions.tsv"
@@ -199,13 +198,12 @@ def _found(
 
 def _divided(found: Sequence[Captioned], folder: Path) -> Splits:
     """8 : 1 : 1, by the names of the images alone."""
-
-    def place(each: Captioned) -> bytes:
-        name = each.photograph.member or each.photograph.file.name
-        return hashlib.blake2b(name.encode(), digest_size=8).digest()
-
-    order = sorted(found, key=place)
-    tenth = len(order) // 10 or 1
-    if len(order) < 3:
-        raise ValueError(f"{folder}: {len(order)} images with captions are too few to train, validate and test")
-    return {"train": order[2 * tenth :], "valid": order[tenth : 2 * tenth], "test": order[:tenth]}
+    try:
+        place = divided(each.photograph.name for each in found)
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from None
+    splits: Splits = {"train": [], "valid": [], "test": []}
+    order = {name: number for number, name in enumerate(place)}
+    for each in sorted(found, key=lambda each: order[each.photograph.name]):
+        splits[place[each.photograph.name]].append(each)
+    return splits

@@ -38,6 +38,11 @@ class Photograph(NamedTuple):
     def __str__(self) -> str:
         return str(self.file) if self.member is None else f"{self.file}/{self.member}"
 
+    @property
+    def name(self) -> str:
+        """By which it is divided: that of the member, or of the file."""
+        return self.member or self.file.name
+
 
 Source = Photograph | Path | bytes
 
@@ -181,6 +186,17 @@ class Album:
         if inside.is_file():
             return Photograph(inside)
         return self._stems.get(name.rpartition(".")[0])
+
+
+def divided(names: Iterable[str], test: float = 0.1, valid: float = 0.1) -> dict[str, str]:
+    """The split of each name: shares for test and validation, at least one of each, by the names alone."""
+    order = sorted(set(names), key=lambda name: hashlib.blake2b(name.encode(), digest_size=8).digest())
+    if len(order) < 3:
+        raise ValueError(f"{len(order)} images are too few to train, validate and test")
+    tests = int(test * len(order)) or 1
+    rest = tests + (int(valid * len(order)) or 1)
+    splits = ("test" if n < tests else "valid" if n < rest else "train" for n in range(len(order)))
+    return dict(zip(order, splits))
 
 
 def _listed(place: Path) -> list[Photograph]:

@@ -52,6 +52,8 @@ class Config(ImageConfig):
         for name, least in (("min_count", 1), ("max_length", 2)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        if self.objects > 3:
+            raise ValueError(f"objects = {self.objects}: of more than 3 there is too much to say in a caption")
 
 
 class Captions(ImageTask):

@@ -39,6 +39,7 @@ from regard.data.text import BadLines
 from regard.data.tokens import UNKNOWN, Ragged
 from regard.decode.written import Written
 from regard.metrics import recipes as metrics
+from regard.metrics import sets as set_metrics
 from regard.questions import Image, Input, Number, Text
 from regard.tasks._batches import pad
 from regard.tasks._images import PLACES, ImageConfig, ImageTask, Item
@@ -148,14 +149,14 @@ class Cooking(ImageTask):
             return {
                 "words": [END, *dishes.vocabulary()],
                 "ingredients": dishes.ingredients(),
-                "frequent": metrics.frequent(_ranked(said), said),
+                "frequent": set_metrics.frequent(set_metrics.ranked(said), said),
             }
         train = self._part("train")
         names = Names.learn(train, self.config.min_recipes)
         if not len(names):
             raise ValueError(f"no ingredient is in {self.config.min_recipes} recipes: lower min_recipes")
         words = Vocabulary.seen((recipe.text for recipe in train), self.config.min_count, split)
-        frequent = metrics.frequent(names.known, [names.of(recipe.ingredients) for recipe in train])
+        frequent = set_metrics.frequent(names.known, [names.of(recipe.ingredients) for recipe in train])
         return {"words": words, "ingredients": names.known, "frequent": frequent}
 
     @property
@@ -354,8 +355,8 @@ class Cooking(ImageTask):
         many of the ingredients the directions use (``mentioned``)."""
         right = [self.right(split, row) for row in range(len(found))]
         named = [each.item.ingredients for each in found]
-        values = metrics.overlap(named, right)
-        values["f1_frequent"] = metrics.overlap([self.known["frequent"]] * len(right), right)["f1"]
+        values = set_metrics.overlap(named, right)
+        values["f1_frequent"] = set_metrics.overlap([self.known["frequent"]] * len(right), right)["f1"]
         values["mentioned"] = metrics.mentioned([each.text for each in found], named)
         return values
 
@@ -441,15 +442,6 @@ def without_ingredients(batch: Batch) -> Batch:
 def _chooser(model: Any) -> Callable[[Batch], torch.Tensor]:
     """What finds ingredients: the system, or the first of an ensemble."""
     return model.choose if hasattr(model, "choose") else model.models[0].choose
-
-
-def _ranked(sets: Sequence[Sequence[str]]) -> list[str]:
-    """All members of sets, the most frequent first."""
-    counts: dict[str, int] = {}
-    for each in sets:
-        for name in each:
-            counts[name] = counts.get(name, 0) + 1
-    return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 def _joined(words: Sequence[str]) -> str:
