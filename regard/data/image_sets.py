@@ -72,9 +72,12 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
 # Nouns
 
 _WORD = re.compile(r"[^\W\d_]+|[.,;]")
-_BEFORE = frozenset("a an the his her its their two three four several some".split())
+_BEFORE = frozenset({"a", "an", "the", "his", "her", "its", "their", "two", "three", "four", "several", "some"})
 _AFTER = frozenset(
-    "is are in on at with to from by near while as through into over up down along behind across for under around off".split()
+    {
+        *("is", "are", "in", "on", "at", "with", "to", "from", "by", "near", "while", "as", "through", "into", "over"),
+        *("up", "down", "along", "behind", "across", "for", "under", "around", "off"),
+    }
 )
 _PLURALS = {"men": "man", "women": "woman", "children": "child", "people": "person"}
 
@@ -107,7 +110,9 @@ class Nouns:
                 if before in _BEFORE and word.isalpha() and len(word) > 2:
                     after[word] += 1
                     ends[word] += follows in _AFTER or not follows.isalpha() or _verbal(follows)
-        nouns = {word for word, count in after.items() if count >= max(5, uses[word] / 50) and ends[word] >= 0.3 * count}
+        nouns = {
+            word for word, count in after.items() if count >= max(5, uses[word] / 50) and ends[word] >= 0.3 * count
+        }
         forms = sorted(nouns - _BEFORE - _AFTER)
         found = cls(forms, [_singular(word) for word in forms])
         counts = Counter(name for many in described for name in found.of(many))

@@ -206,7 +206,7 @@ def vocabulary() -> list[str]:
 def asked() -> list[str]:
     """Every word of a question."""
     words = {word for relation in RELATIONS for word in relation.split()}
-    return [*"a colour is just shape the there what".split(), *sorted(words), *COLOURS, *SHAPES]
+    return [*["a", "colour", "is", "just", "shape", "the", "there", "what"], *sorted(words), *COLOURS, *SHAPES]
 
 
 def answers() -> list[str]:

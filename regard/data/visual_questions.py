@@ -10,8 +10,8 @@ folder      ``questions.tsv``: a file, a tab, a question, a tab, an answer
 ==========  ===========================================================================================================
 
 :func:`read` finds out which it is. DAQUAR's and a folder's questions are divided by image, by their names: of each
-1,000 images 195 are for test and 80 for validation, of DAQUAR's 795 thus 155 and 63. VQA has its own splits. A line that
-cannot be read and a missing image are named with file and line.
+1,000 images 195 are for test and 80 for validation, of DAQUAR's 795 thus 155 and 63. VQA has its own splits. A line
+that cannot be read and a missing image are named with file and line.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
         found = _divided(_table(folder, bad), folder)
     else:
         raise ValueError(
-            f"{folder}: no questions are in it; {TABLE} with a file, a question and an answer on each line, tabs between, "
-            f"was expected, or {PAIRS} of DAQUAR, or the JSON files of VQA"
+            f"{folder}: no questions are in it; {TABLE} with a file, a question and an answer on each line, tabs "
+            f"between, was expected, or {PAIRS} of DAQUAR, or the JSON files of VQA"
         )
     for split, many in found.items():
         if not many:
@@ -141,10 +141,14 @@ def _vqa(folder: Path, bad: BadLines) -> Splits:
 
 def _joined(path: Path, answers: Path, year: str, album: Album, bad: BadLines) -> list[Asked]:
     """Questions with their answers and images."""
-    asked = _parsed(path, lambda about: [(q["question_id"], q["image_id"], str(q["question"])) for q in about["questions"]])
-    said = _parsed(
-        answers, lambda about: {a["question_id"]: [str(b["answer"]) for b in a["answers"]] for a in about["annotations"]}
-    )
+    def questions(about: Any) -> list[tuple[Any, Any, str]]:
+        return [(each["question_id"], each["image_id"], str(each["question"])) for each in about["questions"]]
+
+    def annotations(about: Any) -> dict[Any, list[str]]:
+        notes = about["annotations"]
+        return {each["question_id"]: [str(one["answer"]) for one in each["answers"]] for each in notes}
+
+    asked, said = _parsed(path, questions), _parsed(answers, annotations)
     found = []
     for number, (key, image, question) in enumerate(asked, 1):
         name = f"COCO_{year}_{image:012d}.jpg" if isinstance(image, int) else str(image)

@@ -13,9 +13,9 @@ Batch = Mapping[str, Tensor]
 
 
 class Placed(nn.Module):
-    """What is at each place of an image and where it is: (B, L, width) → (B, L, dim), s = relu(W f + U relu(V (y, x))).
+    """What is at each place of an image, and where it is: (B, L, width) → (B, L, dim).
 
-    A linear layer of the coordinates, from −1 to 1, can be compared by a dot product for far to one side alone; the
+    s = relu(LayerNorm(W f + U relu(V (y, x)))). A linear layer of the coordinates, from −1 to 1, can be compared by a dot product for far to one side alone; the
     hidden layer lets it be compared for near, too. The places are a square grid, row by row; if not, a single row.
     """
 
@@ -23,6 +23,7 @@ class Placed(nn.Module):
         super().__init__()
         self.features = nn.Linear(width, dim)
         self.where = nn.Sequential(nn.Linear(2, hidden), nn.ReLU(), nn.Linear(hidden, dim, bias=False))
+        self.norm = nn.LayerNorm(dim)
 
     def forward(self, grid: Tensor) -> Tensor:
         cells = grid.shape[1]
@@ -30,7 +31,7 @@ class Placed(nn.Module):
         rows, columns = (side, side) if side * side == cells else (1, cells)
         ends = (torch.linspace(-1, 1, many, device=grid.device, dtype=grid.dtype) for many in (rows, columns))
         coordinates = torch.stack(torch.meshgrid(*ends, indexing="ij"), -1).flatten(0, 1)  # (L, 2)
-        return torch.relu(self.features(grid) + self.where(coordinates))
+        return torch.relu(self.norm(self.features(grid) + self.where(coordinates)))
 
 
 class Answerer(nn.Module):

@@ -148,7 +148,7 @@ class ImageToSet(nn.Module):
             return self._named(places)
         scores, count = self._scores(places)
         taken = self._taken(scores, count)
-        order = scores.argsort(-1, descending=True, stable=True)
+        order = scores.argsort(stable=True, dim=-1, descending=True)
         ranked = taken.gather(-1, order)
         chosen = torch.where(ranked, order, -1)[:, : max(1, int(taken.sum(-1).max()))]
         shares = scores.log_softmax(-1).exp() if self.config.predictor == "td" else scores.sigmoid()

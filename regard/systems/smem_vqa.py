@@ -96,7 +96,7 @@ class BestWord(Score):
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         words = query.unflatten(-1, (-1, key.shape[-1]))  # (…, T, words, dim)
         shape = words.shape[-3:-1]
-        return (words.flatten(-3, -2) @ key.mT).unflatten(-2, shape).amax(-2)
+        return (words.flatten(-3, -2) @ key.mT).unflatten(-2, shape).amax(-2) / key.shape[-1] ** 0.5
 
 
 class SMemVQA(answers.Answerer):
@@ -121,9 +121,8 @@ class SMemVQA(answers.Answerer):
         if hops:
             self.grid = Grid(config.features, config.channels)
             self.places = answers.Placed(self.grid.width, dim)
-            self.looks = nn.ModuleList(
-                regard.Attention("dot" if hop else BestWord(dim, dim)) for hop in range(hops)
-            )
+            later = [regard.Attention("scaled_dot") for _ in range(hops - 1)]
+            self.looks = nn.ModuleList([regard.Attention(BestWord(dim, dim)), *later])
             self.values = nn.ModuleList(nn.Linear(dim, dim) for _ in range(hops))
         else:
             self.uses = {}

@@ -167,9 +167,8 @@ class ImageSets(ImageTask):
             return {"features": features[chosen], "labels": labels[torch.from_numpy(chosen)]}
 
         identity["content"] = zlib.crc32(labels.numpy().tobytes())
-        report = (
-            f"{number:,} images, {len(self.classes):,} labels, {float(labels.sum(-1).mean()):.1f} on an image"
-            + (f"; {self.bad}" if self.bad.total else "")
+        report = f"{number:,} images, {len(self.classes):,} labels, {float(labels.sum(-1).mean()):.1f} on an image" + (
+            f"; {self.bad}" if self.bad.total else ""
         )
         return loader_of(take, len(rows), identity, report)
 

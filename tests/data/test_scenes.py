@@ -78,7 +78,12 @@ def test_words_that_name_objects():
 
 
 def test_questions():
-    things = [thing("red circle", 0, 1), thing("blue square", 0, 2), thing("blue cross", 1, 1), thing("red cross", 0, 3)]
+    things = [
+        thing("red circle", 0, 1),
+        thing("blue square", 0, 2),
+        thing("blue cross", 1, 1),
+        thing("red cross", 0, 3),
+    ]
     found = {each.text: each for each in scenes.questions(things, np.random.default_rng(0))}
     assert found["is there a red circle?"].answer == "yes"
     assert found["what colour is the square?"].answer == "blue"
@@ -95,9 +100,7 @@ def test_questions():
 
 
 def test_every_word_and_answer_of_a_question_is_known():
-    asked = [
-        each for scene in many(400, most=8) for each in scenes.questions(scene.things, np.random.default_rng(1))
-    ]
+    asked = [each for scene in many(400, most=8) for each in scenes.questions(scene.things, np.random.default_rng(1))]
     assert {word for each in asked for word in each.text.rstrip("?").split()} == set(scenes.asked())
     assert {each.answer for each in asked} == set(scenes.answers())
 
