@@ -141,6 +141,7 @@ def _vqa(folder: Path, bad: BadLines) -> Splits:
 
 def _joined(path: Path, answers: Path, year: str, album: Album, bad: BadLines) -> list[Asked]:
     """Questions with their answers and images."""
+
     def questions(about: Any) -> list[tuple[Any, Any, str]]:
         return [(each["question_id"], each["image_id"], str(each["question"])) for each in about["questions"]]
 

@@ -15,8 +15,9 @@ Batch = Mapping[str, Tensor]
 class Placed(nn.Module):
     """What is at each place of an image, and where it is: (B, L, width) → (B, L, dim).
 
-    s = relu(LayerNorm(W f + U relu(V (y, x)))). A linear layer of the coordinates, from −1 to 1, can be compared by a dot product for far to one side alone; the
-    hidden layer lets it be compared for near, too. The places are a square grid, row by row; if not, a single row.
+    s = relu(LayerNorm(W f + U relu(V (y, x)))). A linear layer of the coordinates, from −1 to 1, could be compared by a
+    dot product only for being far to one side; the hidden layer lets it be compared for being near, too. The places are
+    a square grid, row by row; if not, a single row.
     """
 
     def __init__(self, width: int, dim: int, hidden: int = 64):

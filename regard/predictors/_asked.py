@@ -61,8 +61,8 @@ class AskedPredictor(Predictor):
                     yield f"{one.name}\t{found.text}" if one.name else found.text
 
     def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
-        """What ``regard show`` shows of each question, given as its text or file, or by its fields; of the first example
-        if none is: a heading, if not empty, and a picture."""
+        """What ``regard show`` shows of each question, given as its text or file, or by its fields, or of the first
+        example if none is: a heading, if not empty, and a picture."""
         named = [one for word in what for one in _asking.named(self.Question, word, fields)]
         if not what and _asking.whole(self.Question, fields):
             named = list(_asking.alone(self.Question, fields))

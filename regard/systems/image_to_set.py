@@ -120,9 +120,9 @@ class ImageToSet(nn.Module):
             self.count = nn.Linear(dim, config.most + 1) if config.cardinality else None
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The loss of a batch of images, means over images; ``f1``, of all labels together."""
-        labels = batch["labels"].float()
+        """The loss of a batch of images, means over images; ``dice``, the F1 of all labels together."""
         places = self._places(batch)
+        labels = batch["labels"].to(places)
         if self.config.predictor == "transformer":
             shares, loss = self._pooled(places, labels)
             found = shares > 0.5
@@ -176,7 +176,7 @@ class ImageToSet(nn.Module):
         pooled = torch.where(early[..., None], shares[..., :-1], 0.0).amax(1)
         found = binary_cross_entropy(pooled, labels, reduction="none").sum(-1)
         end = shares[..., -1]
-        missed = binary_cross_entropy(end, (~early).float(), reduction="none")
+        missed = binary_cross_entropy(end, (~early).to(end), reduction="none")
         soon = (missed * early).sum(-1) / sizes.clamp_min(1)
         late = (missed * (place == sizes[:, None])).sum(-1)
         return pooled, found + self.config.eos_weight * (soon + late) / 2

@@ -6,12 +6,12 @@ Xu & Saenko 2016, *Ask, Attend and Answer: Exploring Question-Guided Spatial Att
 The image is a grid of features sᵢ, i = 1 … L, the question a row of words v_t. In the first hop every word looks for
 itself, and a place is as good as its best word:
 
-    C = V (S W_A + b_A)ᵀ,  α = softmaxᵢ(max_t C_tᵢ)        query all v_t, key sᵢ, value sᵢ W_E + b_E, the best of dots
+    C = V (S W_A + b_A)ᵀ / √d,  α = softmaxᵢ(max_t C_tᵢ)   query all v_t, key sᵢ, value sᵢ W_E + b_E, the best of dots
     O¹ = Σᵢ αᵢ (sᵢ W_E + b_E) + Q,  Q = W_Q v̄ + b_Q         v̄ is the mean of the words
 
 Each further hop k asks with what is known by then, and its keys are the values of the hop before:
 
-    αᵏ = softmaxᵢ((sᵢ W_Eᵏ⁻¹ + b_Eᵏ⁻¹) · Oᵏ⁻¹)            query Oᵏ⁻¹, key and value by two matrices from sᵢ, dot
+    αᵏ = softmaxᵢ((sᵢ W_Eᵏ⁻¹ + b_Eᵏ⁻¹) · Oᵏ⁻¹ / √d)        query Oᵏ⁻¹, key and value by two matrices from sᵢ, scaled dot
     Oᵏ = Σᵢ αᵢᵏ (sᵢ W_Eᵏ + b_Eᵏ) + Oᵏ⁻¹
     p = softmax(W_P relu(Oᴷ) + b_P)
 
@@ -19,8 +19,9 @@ With ``hops = 0`` nobody looks: the question alone, p = softmax(W_P relu(Q) + b_
 
 Deviations: with ``reader = "lstm"`` v_t are the states of an LSTM from each side instead of embeddings, so that a word
 knows its neighbours: in *the red circle* no word alone tells a red circle from a red square and a blue circle. A
-place knows where it is (:class:`regard.layers.answers.Placed`), without which *left of* has no meaning. The image's
-network is frozen, or a small one that is trained along, where the paper's is fine-tuned.
+place knows where it is (:class:`regard.layers.answers.Placed`), without which *left of* has no meaning. Scores are
+divided by √d, without which the first maps are of single places that no question chose. The image's network is frozen,
+or a small one that is trained along, where the paper's is fine-tuned.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), ``question`` (B, T), word ids with 0 for
 padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers.
@@ -77,12 +78,12 @@ class Config:
 
 
 class BestWord(Score):
-    """e = max_t v_t · (W k + b): how well a key fits the best of several vectors.
+    """e = max_t v_t · (W k + b) / √dim: how well a key fits the best of several vectors.
 
     A query is all of them side by side, (…, T, words · dim); keys (…, S, key_dim) → (…, T, S).
     """
 
-    equation = "max_t v_t·(W k + b)"
+    equation = "max_t v_t·(W k + b) / √d"
     paper = "Xu 2015"
 
     def __init__(self, dim: int, key_dim: int):
@@ -105,7 +106,7 @@ class SMemVQA(answers.Answerer):
     uses: Mapping[str, Use] = {
         "looks.*": Use(
             *("all words v_t, then what is known Oᵏ⁻¹", "places sᵢ W_A, then sᵢ W_Eᵏ⁻¹", "places sᵢ W_Eᵏ"),
-            "best word's dot, then dot",
+            "best word's scaled dot, then scaled dot",
             rows="hops",
             columns="places",
         ),

@@ -1,20 +1,20 @@
-"""Stacked attention: a question looks at an image several times, each time with what it has seen.
+"""SAN, stacked attention: a question looks at an image several times, each time with what it has seen.
 
 Yang, He, Gao, Deng & Smola 2016, *Stacked Attention Networks for Image Question Answering* (arXiv:1511.02274).
 
 The image is a grid of features fᵢ, the question the last state u⁰ of an LSTM. In layer k
 
     vᵢ = tanh(W_I fᵢ + b_I)
-    hᵢ = tanh(W_Iᴬ vᵢ + W_Qᴬ uᵏ⁻¹ + b_A),  p = softmaxᵢ(w_Pᵀ hᵢ)      query uᵏ⁻¹, key and value vᵢ, additive, softmax
+    hᵢ = tanh(W_Iᴬ vᵢ + W_Qᴬ uᵏ⁻¹),  p = softmaxᵢ(w_Pᵀ hᵢ)        query uᵏ⁻¹, key and value vᵢ, additive, softmax
     uᵏ = Σᵢ pᵢ vᵢ + uᵏ⁻¹
     answer = softmax(W_u uᴷ + b_u)
 
-Unlike in SMem-VQA (:mod:`regard.systems.smem_vqa`) the question is one vector from the beginning, and values are the
-same in every layer. With ``hops = 0`` the question alone answers.
+Unlike in SMem-VQA the question is one vector from the beginning, and values are the same in every layer. With
+``hops = 0`` the question alone answers.
 
 Deviations: an LSTM reads from each side; a place knows where it is (:class:`regard.layers.answers.Placed`, whose
-rectifier stands for the tanh of vᵢ); the image's network is frozen, or a small one that is trained along. Batches are
-those of SMem-VQA.
+rectifier stands for the tanh of vᵢ); hᵢ has no bias; the image's network is frozen, or a small one that is trained
+along. Batches are those of SMem-VQA.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.grid import Grid
 from regard.layers.recurrent import Bidirectional
 from regard.layers.use import Use
-from regard.scores import Additive
+from regard.scores import Perceptron
 
 Batch = Mapping[str, Tensor]
 
@@ -60,7 +60,7 @@ class Config:
         answers.check(self)
 
 
-class StackedAttention(answers.Answerer):
+class SAN(answers.Answerer):
     """Image, question, layers of attention; see the module's docstring."""
 
     uses: Mapping[str, Use] = {
@@ -78,7 +78,7 @@ class StackedAttention(answers.Answerer):
         if config.hops:
             self.grid = Grid(config.features, config.channels)
             self.places = answers.Placed(self.grid.width, dim)
-            self.looks = nn.ModuleList(regard.Attention(Additive(dim, dim, dim)) for _ in range(config.hops))
+            self.looks = nn.ModuleList(regard.Attention(Perceptron(dim, dim, dim)) for _ in range(config.hops))
         else:
             self.uses = {}
         self.output = nn.Linear(dim, config.answers)
