@@ -13,15 +13,16 @@ Each further hop k asks with what is known by then, and its keys are the values 
 
     αᵏ = softmaxᵢ((sᵢ W_Eᵏ⁻¹ + b_Eᵏ⁻¹) · Oᵏ⁻¹ / √d)        query Oᵏ⁻¹, key and value by two matrices from sᵢ, scaled dot
     Oᵏ = Σᵢ αᵢᵏ (sᵢ W_Eᵏ + b_Eᵏ) + Oᵏ⁻¹
-    p = softmax(W_P relu(Oᴷ) + b_P)
+    p = softmax(W_P relu(W_O Oᴷ + b_O) + b_P)
 
-With ``hops = 0`` nobody looks: the question alone, p = softmax(W_P relu(Q) + b_P), the control.
+With ``hops = 0`` nobody looks: the question alone, p = softmax(W_P relu(W_O Q + b_O) + b_P), the control.
 
 Deviations: with ``reader = "lstm"`` v_t are the states of an LSTM from each side instead of embeddings, so that a word
 knows its neighbours: in *the red circle* no word alone tells a red circle from a red square and a blue circle. A
 place knows where it is (:class:`regard.layers.answers.Placed`), without which *left of* has no meaning. Scores are
-divided by √d, without which the first maps are of single places that no question chose. The image's network is frozen,
-or a small one that is trained along, where the paper's is fine-tuned.
+divided by √d, without which the first maps are of single places that no question chose. The paper has no W_O: whether
+what was seen is what was asked for is learned late if Oᴷ, which is also what a hop would ask with, must itself say so.
+The image's network is frozen, or a small one that is trained along, where the paper's is fine-tuned.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), ``question`` (B, T), word ids with 0 for
 padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers.
@@ -127,7 +128,8 @@ class SMemVQA(answers.Answerer):
             self.values = nn.ModuleList(nn.Linear(dim, dim) for _ in range(hops))
         else:
             self.uses = {}
-        self.output = nn.Linear(dim, config.answers)
+        self.joint = nn.Linear(dim, 2 * dim)
+        self.output = nn.Linear(2 * dim, config.answers)
         self.dropout = Dropout(config.dropout)
         text.initialize(self.words, dim**-0.5)
 
@@ -141,7 +143,7 @@ class SMemVQA(answers.Answerer):
                 value = values(places)
                 known = known + look(query, key, value).context
                 query, key = known, value
-        return self.output(self.dropout(torch.relu(known[:, 0])))
+        return self.output(self.dropout(torch.relu(self.joint(known[:, 0]))))
 
     def _read(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The words (B, T, dim), the first one also in place of padding, among which the best is the same; their

@@ -36,7 +36,7 @@ def test_two_hops_by_the_papers_equations():
             o = sum(a * e for a, e in zip(alpha, first)) + model.question(sum(words) / length)
             beta = torch.softmax(torch.stack([e @ o for e in first]) / 8**0.5, 0)
             o2 = o + sum(b * model.values[1](place) for b, place in zip(beta, s))
-            torch.testing.assert_close(got[row], model.output(torch.relu(o2)))
+            torch.testing.assert_close(got[row], model.output(torch.relu(model.joint(o2))))
             torch.testing.assert_close(tape["looks.0"].weights[row, 0], alpha)
             torch.testing.assert_close(tape["looks.1"].weights[row, 0], beta)
 
