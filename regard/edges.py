@@ -1,4 +1,4 @@
-"""Attention along the edges of a graph: the same recipe, where each target looks only at the sources of its edges.
+"""Attention along the edges of a graph: the same steps, where each target looks only at the sources of its edges.
 
     edges = Edges(index, nodes, self_loops=True)            # (2, E), sources above targets, as in PyG
     out = attend_edges(query, key, value, edges)            # (N_t, H, D), (N_s, H, D), (N_s, H, F)
@@ -20,10 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from regard import kernels
-from regard.attention import Attended, Recipe, Want, _drop, recipe_of, witness
+from regard.attended import Attended, Want, witness
+from regard.attention import drop, parts_of
 from regard.kernels import edges as fused
 from regard.normalizers import Sigmoid, Softmax
-from regard.parts import Normalizer, Score, build
+from regard.parts import Normalizer, Parts, Score, build
 
 
 class Rows(NamedTuple):
@@ -167,10 +168,10 @@ def attend_edges(
         ``context`` (N_t, H, F), or (N_t, F) without heads; ``weights`` and ``scores`` (E, H), in the order of
         ``edges.index``, H = 1 without heads.
     """
-    recipe = recipe_of(score, normalizer)
-    if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
+    parts = parts_of(score, normalizer)
+    if any(parameter.requires_grad for parameter in parts.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.EdgeAttention")
-    return _answer(recipe, query, key, value, edges, dropout, weights, generator)
+    return _answer(parts, query, key, value, edges, dropout, weights, generator)
 
 
 class EdgeAttention(nn.Module):
@@ -194,7 +195,7 @@ class EdgeAttention(nn.Module):
         self.score: Score = build("scores", score)
         self.normalizer: Normalizer = build("normalizers", normalizer)
         self.dropout = dropout
-        _check_parts(Recipe(self.score, self.normalizer), dropout)
+        _check_parts(Parts(self.score, self.normalizer), dropout)
 
     def forward(
         self,
@@ -207,13 +208,13 @@ class EdgeAttention(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Attended:
         """Look with N_t queries (N_t, H, D) at those of N_s keys (N_s, H, D) that an edge leads from."""
-        recipe = Recipe(self.score, self.normalizer)
+        parts = Parts(self.score, self.normalizer)
         dropout = self.dropout if self.training else 0.0
-        return _answer(recipe, query, key, value, edges, dropout, weights, generator)
+        return _answer(parts, query, key, value, edges, dropout, weights, generator)
 
 
 def _answer(
-    recipe: Recipe,
+    parts: Parts,
     query: Tensor,
     key: Tensor,
     value: Tensor | None,
@@ -225,27 +226,27 @@ def _answer(
     """Check the call, give tensors without heads one, and look."""
     if not torch.compiler.is_compiling() and witness.see is not None:
         return witness.see(
-            recipe, want, lambda asked, parts: _answer(parts, query, key, value, edges, dropout, asked, generator)
+            parts, want, lambda asked, used: _answer(used, query, key, value, edges, dropout, asked, generator)
         )
     value = key if value is None else value
     if want not in ("lazy", True, False):
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
-    _check_parts(recipe, dropout)
-    _check_tensors(recipe.score, query, key, value)
+    _check_parts(parts, dropout)
+    _check_tensors(parts.score, query, key, value)
     if not isinstance(edges, Edges):
         edges = Edges(edges, (key.shape[0], query.shape[0]))
     _check_edges(edges, query, key)
     single = query.ndim == 2
     if single:
         query, key, value = (t.unsqueeze(1) for t in (query, key, value))
-    out = _look(recipe, query, key, value, edges, dropout, want, generator)
+    out = _look(parts, query, key, value, edges, dropout, want, generator)
     if single:
         out.context = out.context.squeeze(1)
     return out
 
 
 def _look(
-    recipe: Recipe,
+    parts: Parts,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -255,8 +256,8 @@ def _look(
     generator: torch.Generator | None,
 ) -> Attended:
     """score → normalize → sum, over the edges of each target."""
-    score, normalizer = recipe.score, recipe.normalizer
-    countable = fused.short(len(edges), *edges.nodes) and recipe.refiner is None
+    score, normalizer = parts.score, parts.normalizer
+    countable = fused.short(len(edges), *edges.nodes) and parts.refiner is None
     form: Any = kernels.lower_tied(score, value) if countable and query is key is value else None
     if form is None:
         queries = query.transpose(0, 1)  # (H, N_t, D): what scores take for queries and keys of H heads
@@ -274,9 +275,9 @@ def _look(
     source, target = edges.index
     scores = score.pairs(query[target], keys.transpose(0, 1)[source])  # (E, H)
     weights = kernels.narrowed(normalize(normalizer, scores, edges), value.dtype)
-    if recipe.refiner is not None:  # a change by regard.change, which must know which edges go to one target
-        weights = recipe.refiner(weights, edges)
-    kept = _drop(weights, dropout, generator)
+    if parts.refiner is not None:  # a change by regard.change, which must know which edges go to one target
+        weights = parts.refiner(weights, edges)
+    kept = drop(weights, dropout, generator)
     context = sum_edges(kept.unsqueeze(-1) * value[source], edges)
     return Attended(context, weights, scores, edges=edges) if want else Attended(context, edges=edges)
 
@@ -343,8 +344,8 @@ def _count(index: Tensor, nodes: int | tuple[int, int] | None) -> tuple[int, int
     return sources, targets
 
 
-def _check_parts(recipe: Recipe, dropout: float) -> None:
-    score, normalizer = recipe.score, recipe.normalizer
+def _check_parts(parts: Parts, dropout: float) -> None:
+    score, normalizer = parts.score, parts.normalizer
     if score.positional or "state" in score.needs:
         raise ValueError(f"{type(score).__name__} scores places in a sequence, and the nodes of a graph have none")
     if type(normalizer) not in (Softmax, Sigmoid):
