@@ -80,7 +80,7 @@ def read_flickr(folder: Path, bad: BadLines) -> Splits:
     lists = sorted(folder.glob("*Images.txt"))
     if not lists:
         named = ((name, tokens, 0) for name in captions)
-        return _divided(_found(named, captions, images, bad), folder)
+        return divided(_found(named, captions, images, bad), folder)
     splits: Splits = {}
     for path in lists:
         split = next((split for part, split in _LISTS.items() if f"{part}Images" in path.name), None)
@@ -109,7 +109,7 @@ def read_coco(folder: Path, bad: BadLines) -> Splits:
         splits.setdefault(split, []).extend(_found(named, captions, images, bad))
     if not splits:
         raise ValueError(f"{folder}: no captions_train….json or captions_val….json is in it")
-    return splits if set(splits) != {"train"} else _divided(splits["train"], folder)
+    return splits if set(splits) != {"train"} else divided(splits["train"], folder)
 
 
 def _annotations(path: Path, bad: BadLines) -> tuple[list[str], dict[str, list[str]]]:
@@ -149,7 +149,7 @@ def read_tables(folder: Path, bad: BadLines) -> Splits:
             f"{folder}: no captions are in it; {TABLE} with a file, a tab and a caption on each line was expected, or "
             "the files of Flickr8k or COCO"
         )
-    return _divided(_table(folder, bad), folder)
+    return divided(_table(folder, bad), folder)
 
 
 def _table(folder: Path, bad: BadLines) -> list[Captioned]:
@@ -194,16 +194,3 @@ def _found(
         else:
             found.append(Captioned(photograph, list(captions[name])))
     return found
-
-
-def _divided(found: Sequence[Captioned], folder: Path) -> Splits:
-    """8 : 1 : 1, by the names of the images alone."""
-    try:
-        place = divided(each.photograph.name for each in found)
-    except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
-    splits: Splits = {"train": [], "valid": [], "test": []}
-    order = {name: number for number, name in enumerate(place)}
-    for each in sorted(found, key=lambda each: order[each.photograph.name]):
-        splits[place[each.photograph.name]].append(each)
-    return splits

@@ -120,15 +120,15 @@ SETS: dict[str, DataSet] = {
         page="https://www.mpi-inf.mpg.de/departments/computer-vision-and-machine-learning/research/"
         "vision-and-language/visual-turing-challenge",
         by_hand="Take the questions and answers of training and the images of NYU Depth V2 from {page} and put "
-        "qa_pairs.txt, a question with the name of its image and its answer below it, and the images, as a folder or zip "
-        "archive, into {folder}",
+        "qa_pairs.txt, a question with the name of its image and its answer below it, and the images, as a folder or "
+        "zip archive, into {folder}",
     ),
     "vqa": DataSet(
         about="614,163 questions about COCO's images, ten answers each (Antol et al. 2015, arXiv:1505.00468)",
         licence="CC BY 4.0; images as COCO has them",
         page="https://visualqa.org/vqa_v1_download.html",
-        by_hand="Take the questions and annotations of the open-ended task and COCO's images of 2014 from {page} and put "
-        "the JSON files and train2014 and val2014, folders or zip archives, into {folder}",
+        by_hand="Take the questions and annotations of the open-ended task and COCO's images of 2014 from {page} and "
+        "put the JSON files and train2014 and val2014, folders or zip archives, into {folder}",
     ),
     "food-plates": DataSet(
         about="1,300 photographs of plates with 1 to 4 of ten foods",

@@ -58,14 +58,7 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
             bad.add("without an image", path, number, f"{name[:60]!r} is not in {looked}")
         else:
             found.append(Labelled(photograph, sorted({clean(label) for label in labels})))
-    try:
-        place = divided(each.photograph.name for each in found)
-    except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
-    splits: Splits = {"train": [], "valid": [], "test": []}
-    for each in found:
-        splits[place[each.photograph.name]].append(each)
-    return splits
+    return divided(found, folder)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

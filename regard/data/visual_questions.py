@@ -49,11 +49,11 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
     if not folder.is_dir():
         raise ValueError(f"{folder}: a folder with photographs and questions was expected")
     if (folder / PAIRS).exists():
-        found = _divided(_pairs(folder, bad), folder)
+        found = divided(_pairs(folder, bad), folder, TEST, VALID)
     elif any(folder.glob(_VQA)) or any(folder.glob(f"annotations/{_VQA}")):
         found = _vqa(folder, bad)
     elif (folder / TABLE).exists():
-        found = _divided(_table(folder, bad), folder)
+        found = divided(_table(folder, bad), folder, TEST, VALID)
     else:
         raise ValueError(
             f"{folder}: no questions are in it; {TABLE} with a file, a question and an answer on each line, tabs "
@@ -68,17 +68,6 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
 def _album(folder: Path) -> Album:
     inside = sorted(path for path in folder.iterdir() if path.is_dir())
     return Album(folder, [folder, *inside, *sorted(folder.glob("*.zip"))])
-
-
-def _divided(found: list[Asked], folder: Path) -> Splits:
-    try:
-        place = divided((each.photograph.name for each in found), TEST, VALID)
-    except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
-    splits: Splits = {"train": [], "valid": [], "test": []}
-    for each in found:
-        splits[place[each.photograph.name]].append(each)
-    return splits
 
 
 def _missing(album: Album) -> str:
@@ -136,7 +125,7 @@ def _vqa(folder: Path, bad: BadLines) -> Splits:
         splits.setdefault(split, []).extend(_joined(path, answers, year, album, bad))
     if not splits:
         raise ValueError(f"{folder}: no OpenEnded_…train…_questions.json or …val… is in it")
-    return splits if set(splits) != {"train"} else _divided(splits["train"], folder)
+    return splits if set(splits) != {"train"} else divided(splits["train"], folder, TEST, VALID)
 
 
 def _joined(path: Path, answers: Path, year: str, album: Album, bad: BadLines) -> list[Asked]:

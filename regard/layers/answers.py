@@ -3,13 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 Batch = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and choices.
+
+    Attributes:
+        vocab, answers, features: of the task: words, answers to choose from, and the width of the features of a place
+            (0 if a batch brings images).
+        channels: width of the features of a place where they are made of images.
+        dim: width of words, of places and of what is read.
+        hops: looks at the image; 0 for none.
+        dropout: of words, of the image's features and of what the answer is chosen by.
+    """
+
+    vocab: int
+    answers: int
+    features: int = 0
+    channels: int = 64
+    dim: int = 128
+    hops: int = 2
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.hops < 0:
+            raise ValueError(f"hops is at least 0, not {self.hops}")
+        if self.dim < 2 or self.dim % 2:
+            raise ValueError(f"dim, of two directions, is even, not {self.dim}")
 
 
 class Placed(nn.Module):
@@ -50,14 +78,6 @@ class Answerer(nn.Module):
     def logits(self, batch: Batch) -> Tensor:
         """Of the answers, (B, C)."""
         raise NotImplementedError
-
-
-def check(config: Any) -> None:
-    """Can a system be built with these sizes?"""
-    if config.hops < 0:
-        raise ValueError(f"hops is at least 0, not {config.hops}")
-    if config.dim < 2 or config.dim % 2:
-        raise ValueError(f"dim, of two directions, is even, not {config.dim}")
 
 
 def loss(logits: Tensor, answer: Tensor) -> dict[str, Tensor]:

@@ -36,28 +36,8 @@ Batch = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Config:
-    """Sizes and choices.
-
-    Attributes:
-        vocab, answers, features: of the task: words, answers to choose from, and the width of the features of a place
-            (0 if a batch brings images).
-        channels: width of the features of a place where they are made of images.
-        dim: width of words, of the question, of places and of the score.
-        hops: layers of attention; 0 for none.
-        dropout: of words, of the image's features and of what the answer is chosen by.
-    """
-
-    vocab: int
-    answers: int
-    features: int = 0
-    channels: int = 64
-    dim: int = 128
-    hops: int = 2
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        answers.check(self)
+class Config(answers.Config):
+    """Sizes and choices."""
 
 
 class SAN(answers.Answerer):

@@ -50,30 +50,17 @@ READERS = ("words", "lstm")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(answers.Config):
     """Sizes and choices.
 
     Attributes:
-        vocab, answers, features: of the task: words, answers to choose from, and the width of the features of a place
-            (0 if a batch brings images).
-        channels: width of the features of a place where they are made of images.
-        dim: width of words and of what is read.
-        hops: looks at the image; 0 for none.
         reader: ``words``, the paper's, or ``lstm``.
-        dropout: of words, of the image's features and of what the answer is chosen by.
     """
 
-    vocab: int
-    answers: int
-    features: int = 0
-    channels: int = 64
-    dim: int = 128
-    hops: int = 2
     reader: str = "lstm"
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        answers.check(self)
+        super().__post_init__()
         if self.reader not in READERS:
             raise ValueError(f"no reader is called {self.reader!r}: {nearest(self.reader, READERS)}")
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
@@ -32,17 +32,15 @@ from regard._lazy import nearest
 from regard.axes import Axis, Words
 from regard.data import SPLITS, dishes, recipes
 from regard.data.dishes import Dish
-from regard.data.download import locate
 from regard.data.photographs import Photograph
 from regard.data.recipes import Names, Recipe
-from regard.data.text import BadLines
 from regard.data.tokens import UNKNOWN, Ragged
 from regard.decode.written import Written
 from regard.metrics import recipes as metrics
 from regard.metrics import sets as set_metrics
 from regard.questions import Image, Input, Number, Text
 from regard.tasks._batches import pad
-from regard.tasks._images import PLACES, ImageConfig, ImageTask, Item
+from regard.tasks._images import ImageConfig, ImageTask, Item
 from regard.tasks._words import Vocabulary, plan
 from regard.tasks.task import Batch, Loader, check_split, loader_of
 
@@ -119,6 +117,7 @@ class Cooking(ImageTask):
     unit: ClassVar[str] = "tokens"
     settings: ClassVar[type] = Config
     learned_from = ("min_count", "min_recipes", "texts")
+    imagined: ClassVar[str] = DISHES
     title = "Write the recipe of a dish"
     verb = "Cook"
     asks: Mapping[str, Input] = {
@@ -160,10 +159,6 @@ class Cooking(ImageTask):
         return {"words": words, "ingredients": names.known, "frequent": frequent}
 
     @property
-    def generated(self) -> bool:
-        return str(self.data or self.config.data) == DISHES
-
-    @property
     def sizes(self) -> dict[str, int]:
         """What a system must know: words, the width of a place's features (0 of generated dishes), the longest recipe,
         and the known ingredients."""
@@ -178,16 +173,8 @@ class Cooking(ImageTask):
     # Recipes
 
     @cached_property
-    def bad(self) -> BadLines:
-        """The lines that were left out."""
-        return BadLines(self.config.skip_bad)
-
-    @cached_property
     def _recipes(self) -> recipes.Splits:
-        try:
-            place = locate(self.data or self.config.data)
-        except ValueError as error:
-            raise ValueError(f"{error}; recipes can also be generated: data={DISHES}") from None
+        place = self.home
         try:
             found = recipes.divided(recipes.read(place, self.bad))
         except ValueError as error:
@@ -267,10 +254,8 @@ class Cooking(ImageTask):
                 known[row] = dataclasses.replace(known[row], ingredients=names, found=True)
         return known
 
-    def batches(self, items: Sequence[Meal]) -> Iterator[tuple[Sequence[int], Batch]]:
-        for first in range(0, len(items), self.config.batch):
-            rows = range(first, min(first + self.config.batch, len(items)))
-            yield rows, self._hidden(self._batch([items[row] for row in rows]))
+    def batch_of(self, items: Sequence[Meal]) -> Batch:
+        return self._hidden(self._batch(items))
 
     def _batch(self, items: Sequence[Meal]) -> Batch:
         """Dishes as a system takes them, without what is written of them."""
@@ -364,8 +349,7 @@ class Cooking(ImageTask):
     # Batches
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in PLACES}
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, **settings}
+        identity = self.identity(split, seed, shuffle)
         size = self.config.batch
         if self.generated:
             number = self.count(split)

@@ -10,9 +10,8 @@ A batch has ``labels`` (B, C), 0 or 1, beside ``features`` or ``image`` (:mod:`r
 
 from __future__ import annotations
 
-import dataclasses
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -20,17 +19,14 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from regard.axes import Axis
 from regard.data import captions, image_sets, scenes
 from regard.data.captions import Captioned
-from regard.data.download import locate
-from regard.data.image_sets import LABELS, Labelled, Nouns
+from regard.data.image_sets import LABELS, Nouns
 from regard.data.photographs import Photograph
-from regard.data.text import BadLines
 from regard.metrics import pointing
 from regard.metrics import sets as metrics
-from regard.tasks._images import PLACES, SCENES, ImageConfig, ImageTask, Item, pixels_of
-from regard.tasks.task import Batch, Loader, Rows, check_split, loader_of
+from regard.tasks._images import ImageConfig, ImageTask, pixels_of
+from regard.tasks.task import Batch, Loader, Rows, loader_of
 
 
 @dataclass(frozen=True)
@@ -88,27 +84,16 @@ class ImageSets(ImageTask):
     # Images and their labels
 
     @cached_property
-    def bad(self) -> BadLines:
-        """The entries that were left out."""
-        return BadLines(self.config.skip_bad)
-
-    @cached_property
-    def _photographs(self) -> Mapping[str, Sequence[Labelled | Captioned]]:
-        try:
-            place = locate(self.data or self.config.data)
-        except ValueError as error:
-            raise ValueError(f"{error}; images can also be generated: data={SCENES}") from None
-        return image_sets.read(place, self.bad) if (place / LABELS).exists() else captions.read(place, self.bad)
+    def _photographs(self) -> Mapping[str, list[Any]]:
+        home = self.home
+        return image_sets.read(home, self.bad) if (home / LABELS).exists() else captions.read(home, self.bad)
 
     @property
     def _captioned(self) -> bool:
         return isinstance(self._photographs["train"][0], Captioned)
 
     def _part(self, split: str) -> list[Any]:
-        if check_split(split) not in self._photographs:
-            there = ", ".join(self._photographs)
-            raise ValueError(f"{self.data or self.config.data}: there are no images for {split!r}, only for {there}")
-        return list(self._photographs[split])
+        return self.part_of(self._photographs, split)
 
     def photographs_of(self, split: str) -> list[Photograph]:
         return [each.photograph for each in self._part(split)]
@@ -122,20 +107,6 @@ class ImageSets(ImageTask):
             return [self._nouns.of(part[row].captions) for row in rows]
         return [[label for label in part[row].labels if label in self._numbers] for row in rows]
 
-    def read(self, question: Any) -> Item:
-        return self.image(question)
-
-    def item(self, split: str, number: int) -> Item:
-        return self.numbered(split, number)
-
-    def batches(self, items: Sequence[Item]) -> Iterator[tuple[Sequence[int], Batch]]:
-        for first in range(0, len(items), self.config.batch):
-            rows = range(first, min(first + self.config.batch, len(items)))
-            yield rows, self.images([items[row] for row in rows])
-
-    def axes(self, item: Item) -> dict[str, Axis]:
-        return {"places": self.places(item)}
-
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
 
@@ -147,8 +118,7 @@ class ImageSets(ImageTask):
         return labels
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in PLACES}
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, **settings}
+        identity = self.identity(split, seed, shuffle)
         size, number = self.config.batch, self.count(split)
         if self.generated:
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
@@ -24,20 +24,17 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from regard.axes import Axis
 from regard.data import SPLITS, scenes, visual_questions
-from regard.data.download import locate
 from regard.data.photographs import Photograph
-from regard.data.text import BadLines
 from regard.data.tokens import UNKNOWN, Ragged
 from regard.data.visual_questions import Asked
 from regard.metrics import answers as metrics
 from regard.metrics import pointing
 from regard.questions import Image, Input, Number, Text
 from regard.tasks._batches import pad
-from regard.tasks._images import PLACES, SCENES, ImageConfig, ImageTask, Item
+from regard.tasks._images import ImageConfig, ImageTask, Item
 from regard.tasks._words import Vocabulary, plan
-from regard.tasks.task import Batch, Loader, check_split, loader_of
+from regard.tasks.task import Batch, Loader, loader_of
 
 
 @dataclass(frozen=True)
@@ -116,23 +113,11 @@ class VisualQuestions(ImageTask):
     # Questions
 
     @cached_property
-    def bad(self) -> BadLines:
-        """The lines that were left out."""
-        return BadLines(self.config.skip_bad)
-
-    @cached_property
     def _questions(self) -> visual_questions.Splits:
-        try:
-            place = locate(self.data or self.config.data)
-        except ValueError as error:
-            raise ValueError(f"{error}; images can also be generated: data={SCENES}") from None
-        return visual_questions.read(place, self.bad)
+        return visual_questions.read(self.home, self.bad)
 
     def _part(self, split: str) -> list[Asked]:
-        if check_split(split) not in self._questions:
-            there = ", ".join(self._questions)
-            raise ValueError(f"{self.data or self.config.data}: there are no questions for {split!r}, only for {there}")
-        return self._questions[split]
+        return self.part_of(self._questions, split)
 
     def photographs_of(self, split: str) -> list[Photograph]:
         """Each once, in the order of the questions."""
@@ -182,14 +167,8 @@ class VisualQuestions(ImageTask):
             raise ValueError("a picture needs a question about it: question=…")
         return Query(self.photograph(question.image).pixels, question=typed)
 
-    def batches(self, items: Sequence[Query]) -> Iterator[tuple[Sequence[int], Batch]]:
-        for first in range(0, len(items), self.config.batch):
-            rows = range(first, min(first + self.config.batch, len(items)))
-            some = [items[row] for row in rows]
-            yield rows, {**self.images(some), **self._read([item.question for item in some])}
-
-    def axes(self, item: Query) -> dict[str, Axis]:
-        return {"places": self.places(item)}
+    def batch_of(self, items: Sequence[Query]) -> Batch:
+        return {**self.images(items), **self._read([item.question for item in items])}
 
     def remarks(self, item: Query) -> list[str]:
         right = f" Right: {_likeliest(item.answers)}." if item.answers else ""
@@ -217,8 +196,7 @@ class VisualQuestions(ImageTask):
         return Ragged.of([self.encode(each.question) for each in part]), right
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in PLACES}
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, **settings}
+        identity = self.identity(split, seed, shuffle)
         size = self.config.batch
         if self.generated:
             number = self.count(split)

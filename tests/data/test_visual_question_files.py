@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 
 from regard.data import visual_questions
+from regard.data.photographs import Photograph, divided
 from regard.data.text import BadLines
-from regard.data.visual_questions import plain
+from regard.data.visual_questions import Asked, plain
 
 
 def picture(path):
@@ -42,12 +43,11 @@ def test_daquar(daquar):
     assert sum(map(len, found.values())) == 80
 
 
-def test_the_split_of_the_real_one():
+def test_the_split_of_the_real_one(tmp_path):
     """155 of 795 images are held out."""
-    from regard.data.photographs import divided
-
-    place = list(divided((f"image{n}.jpg" for n in range(795)), visual_questions.TEST, visual_questions.VALID).values())
-    assert (place.count("test"), place.count("valid"), place.count("train")) == (155, 63, 577)
+    many = [Asked(Photograph(tmp_path / f"image{number}.jpg"), "what is it", ["2"]) for number in range(795)]
+    found = divided(many, tmp_path, visual_questions.TEST, visual_questions.VALID)
+    assert {split: len(part) for split, part in found.items()} == {"train": 577, "valid": 63, "test": 155}
 
 
 @pytest.mark.parametrize(
