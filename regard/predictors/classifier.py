@@ -134,7 +134,7 @@ class Classifier(AskedPredictor):
                 rows = axes.get(use.rows) or Steps.numbered(len(weights), use.rows.removesuffix("s"))
             if len(rows):
                 merged = merge(weights, rows, axes[use.columns])
-                title = found.label if len(drawn) == 1 else f"{found.label} ({name})"
+                title = self.task.heading(item, found.label) + (f" ({name})" if len(drawn) > 1 else "")
                 yield between.picture([between.Side(rows, merged)], axes[use.columns], title=title)
 
     def _drawn(self, found: Chosen, axes: Mapping[str, Axis]) -> Iterator[tuple[str, Use, Tensor]]:

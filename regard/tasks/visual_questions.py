@@ -172,7 +172,10 @@ class VisualQuestions(ImageTask):
 
     def remarks(self, item: Query) -> list[str]:
         right = f" Right: {_likeliest(item.answers)}." if item.answers else ""
-        return [f"Question: {item.question.rstrip('?')}?{right}"]
+        return [f"Question: {_asked(item)}{right}"]
+
+    def heading(self, item: Query, answer: str) -> str:
+        return f"{_asked(item)} {answer}"
 
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
@@ -267,6 +270,10 @@ class VisualQuestions(ImageTask):
                 hits, chance = pointing.pointing_game(np.stack(maps), boxes)
                 values |= {name: 100 * hits, "chance": 100 * chance}
         return values
+
+
+def _asked(item: Query) -> str:
+    return f"{item.question.rstrip('? ')}?"
 
 
 def _likeliest(answers: Sequence[str]) -> str:

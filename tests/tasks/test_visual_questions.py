@@ -186,6 +186,7 @@ def test_asked_at_the_command_line(tmp_path):
     told = json.loads(run("predict", photo, "question=what shape is red?", "--json").stdout)
     assert told["text"] in scenes.answers() and told["question"] == "what shape is red?"
     shown = run("show", photo, "question=what shape is red?", "--out", str(page)).stdout
+    assert "what shape is red? " in page.read_text()
     assert "hop 1" in shown and "hop 2" in shown and page.stat().st_size > 1000
     assert "needs a question" in str(run("predict", photo).exception)
     assert "one of them" in str(run("predict", str(tmp_path / "photo.png"), photo, "question=what?").exception)
