@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard import masks
+from regard._checks import check_tensors
 from regard.kernels import groups
 from regard.kernels.paged import Pages
 from regard.masks import Mask
@@ -208,14 +209,6 @@ class _Shelf:
         device = self.rows[0].device
         places = torch.arange(first, self.used, device=device) * self.rows[0].shape[1]
         return places + torch.arange(items, device=device)[:, None]
-
-
-def check_tensors(**given: Tensor) -> None:
-    """NumPy's arrays have shapes and devices too, and would fail in a place that does not name them."""
-    for name, tensor in given.items():
-        if not isinstance(tensor, Tensor):
-            kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
-            raise ValueError(f"{name} is a {kind}, not a tensor: write torch.as_tensor({name})")
 
 
 def pair(key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:

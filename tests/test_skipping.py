@@ -12,7 +12,7 @@ from torch.torch_version import TorchVersion
 
 import oracle
 import regard
-from regard import banded, masks
+from regard import banded, masks, skipping
 from regard.kernels import groups, spans
 from regard.normalizers import Softmax
 from regard.scores import Additive, Gaussian
@@ -35,7 +35,7 @@ def paths(monkeypatch):
     """Which ways were gone, by name."""
     gone = []
     for name in ("_along", "_around"):
-        whole = getattr(regard.attention, name)
+        whole = getattr(skipping, name)
 
         def seen(*args, whole=whole, name=name):
             out = whole(*args)
@@ -43,7 +43,7 @@ def paths(monkeypatch):
                 gone.append(name)
             return out
 
-        monkeypatch.setattr(regard.attention, name, seen)
+        monkeypatch.setattr(skipping, name, seen)
     return gone
 
 
