@@ -1,9 +1,11 @@
 # Written by tools/stubs.py; tests keep it equal to the folder.
+from regard.systems.attention_recognizer import AttentionRecognizer as AttentionRecognizer
 from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
 from regard.systems.cnn import CNN as CNN
 from regard.systems.draw import DRAW as DRAW
 from regard.systems.gat import GAT as GAT
 from regard.systems.inverse_cooking import InverseCooking as InverseCooking
+from regard.systems.listen_attend_spell import ListenAttendSpell as ListenAttendSpell
 from regard.systems.luong import Luong as Luong
 from regard.systems.memn2n import MemN2N as MemN2N
 from regard.systems.memnn import MemNN as MemNN
