@@ -133,6 +133,17 @@ class Clip(File):
     what: ClassVar[str] = "clip"
 
 
+@dataclass(frozen=True)
+class Sound(File):
+    """A recording; a form can also make one with a microphone, of at most ``seconds`` at ``rate`` samples a second."""
+
+    longest: int = 2_000_000
+    seconds: int = 20
+    rate: int = 16_000
+    suffixes: ClassVar[tuple[str, ...]] = (".wav", ".flac")
+    what: ClassVar[str] = "recording"
+
+
 def form(verb: str, **inputs: Input) -> Any:
     """A type of question; ``verb`` is what the button of its form says."""
     fields: list[Any] = []

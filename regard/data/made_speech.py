@@ -4,8 +4,8 @@ The synthesizer needs numpy alone. It speaks letters: a vowel is the harmonics o
 consonant noise in a band, voiced or not, after a closure if it is a stop. A :class:`Voice` has its own pitch, length of
 vocal tract and pace. What it says is made to be told apart, not to be pleasant.
 
-:func:`spoken` asks flite (https://github.com/festvox/flite) or espeak-ng (https://github.com/espeak-ng/espeak-ng), where
-they are installed, to say a text. A voice is named ``flite/slt`` or ``espeak/en-us+m3``.
+:func:`spoken` asks flite (https://github.com/festvox/flite) or espeak-ng (https://github.com/espeak-ng/espeak-ng),
+where they are installed, to say a text. A voice is named ``flite/slt`` or ``espeak/en-us+m3``.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ def _voiced(
     phase = 2 * np.pi * np.cumsum(pitch) / rate + random.uniform(0, 2 * np.pi)
     numbers = np.arange(1, int(0.48 * rate / voice.pitch))
     places = numbers[:, None] * voice.pitch - voice.tract * np.asarray(formants)
-    gains = (np.exp(-0.5 * (places / (width + 0.04 * np.asarray(formants))) ** 2) / (1 + np.arange(len(formants)))).sum(1)
+    gains = (np.exp(-0.5 * (places / (width + 0.04 * np.asarray(formants))) ** 2) / (1 + np.arange(len(formants)))).sum(
+        1
+    )
     wave = (gains[:, None] * np.sin(numbers[:, None] * phase)).sum(0)
     return 0.2 * wave / max(float(np.sqrt(np.mean(wave**2))), 1e-3)
 
@@ -151,7 +153,8 @@ def joined(
     parts: Sequence[np.ndarray], random: np.random.Generator, gaps: tuple[float, float], rate: int = sound.RATE
 ) -> tuple[np.ndarray, np.ndarray]:
     """Recordings one after the other with pauses between them and at both ends, each of some seconds between the two
-    ``gaps``; and when each begins and ends, (parts, 2) seconds. Pauses are as loud as the quietest tenth of a part."""
+    ``gaps``; and when each begins and ends, (parts, 2) seconds. Pauses are as loud as the quietest tenth of a part, and
+    quiet."""
     pieces: list[np.ndarray] = []
     times = np.zeros((len(parts), 2))
     reached = 0
@@ -169,7 +172,10 @@ def joined(
 
 def _quiet(wave: np.ndarray) -> float:
     blocks = wave[: len(wave) // 80 * 80].reshape(-1, 80)
-    return float(np.quantile(np.sqrt(np.square(blocks).mean(1)), 0.1)) if len(blocks) else 1e-3
+    if not len(blocks):
+        return 1e-3
+    levels = np.sqrt(np.square(blocks).mean(1))
+    return float(min(np.quantile(levels, 0.1), 0.02 * levels.max()))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -224,9 +224,9 @@ def with_deltas(features: Tensor, reach: int = 2) -> Tensor:
     for _ in range(2):
         last = functional.pad(found[-1].T[None], (reach, reach), mode="replicate")[0].T
         count = len(features)
-        slope = sum(
-            n * (last[reach + n : reach + n + count] - last[reach - n : reach - n + count]) for n in range(1, reach + 1)
-        )
+        slope = torch.zeros_like(features)
+        for n in range(1, reach + 1):
+            slope += n * (last[reach + n : reach + n + count] - last[reach - n : reach - n + count])
         found.append(slope / (2 * sum(n * n for n in range(1, reach + 1))))
     return torch.cat(found, -1)
 

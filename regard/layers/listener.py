@@ -1,7 +1,7 @@
 """Recurrent encoders of long sequences such as sound, some layers of which read two steps of the layer below at once.
 
-Chan et al. 2015 (arXiv:1508.01211), eq. 5: hᵢʲ = pBLSTM(hᵢ₋₁ʲ, [h₂ᵢʲ⁻¹; h₂ᵢ₊₁ʲ⁻¹]). Each such layer halves the number of
-steps, so that attention has few of them to choose from, and gradients short ways.
+Chan et al. 2015 (arXiv:1508.01211), eq. 5: hᵢʲ = pBLSTM(hᵢ₋₁ʲ, [h₂ᵢʲ⁻¹; h₂ᵢ₊₁ʲ⁻¹]). Each such layer halves the number
+of steps, so that attention has few of them to choose from, and gradients short ways.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class Listener(nn.Module):
         self.factor = math.prod(self.joins)
         self.width = 2 * hidden
         widths = [features] + [2 * hidden] * (layers - 1)
-        made = [[CELLS[cell](many * width, hidden, batch_first=True) for _ in range(2)] for many, width in zip(self.joins, widths)]
+        made = [
+            [CELLS[cell](many * width, hidden, batch_first=True) for _ in range(2)]
+            for many, width in zip(self.joins, widths)
+        ]
         self.forwards = nn.ModuleList(pair[0] for pair in made)
         self.backwards = nn.ModuleList(pair[1] for pair in made)
         self.dropout = Dropout(dropout)
@@ -74,7 +77,9 @@ class Listener(nn.Module):
 
     def forward(self, frames: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         states = frames
-        for number, (many, ahead, behind) in enumerate(zip(self.joins, self.forwards, self.backwards)):
+        for number, many in enumerate(self.joins):
+            ahead, behind = self.forwards[number], self.backwards[number]
+            assert isinstance(ahead, nn.RNNBase) and isinstance(behind, nn.RNNBase)
             states, lengths = joined(states, lengths, many)
             states = torch.cat(both_ways(ahead, behind, states if number == 0 else self.dropout(states), lengths), -1)
         return self.dropout(states), lengths

@@ -57,7 +57,8 @@ class AskedPredictor(Predictor):
                 if as_json:
                     yield json.dumps({**one.given, "text": found.text, **found.fields}, ensure_ascii=False)
                 else:
-                    yield f"{one.name}\t{found.text}" if one.name else found.text
+                    # A document, such as subtitles, stands for itself.
+                    yield f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
 
     def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
         """What ``regard show`` shows of each question, given as its text or file; of the first example if none is: a

@@ -2,8 +2,8 @@
 
 Chan, Jaitly, Le & Vinyals 2015, *Listen, Attend and Spell* (arXiv:1508.01211).
 
-The listener is a bidirectional LSTM over frames of sound with pyramidal layers above it (:mod:`regard.layers.listener`),
-U = S / 2³ states h_u. The speller writes one character after the other:
+The listener is a bidirectional LSTM over frames of sound with pyramidal layers above it
+(:mod:`regard.layers.listener`), U = S / 2³ states h_u. The speller writes one character after the other:
 
     sᵢ = LSTM(sᵢ₋₁, [E yᵢ₋₁; cᵢ₋₁])
     eᵢᵤ = ⟨φ(sᵢ), ψ(hᵤ)⟩,  cᵢ = Σᵤ αᵢᵤ hᵤ     query sᵢ, key hᵤ, value hᵤ, φ and ψ small networks, softmax
@@ -12,8 +12,8 @@ U = S / 2³ states h_u. The speller writes one character after the other:
 In training one character in ten that is fed back is drawn from the system's own distribution instead of the transcript
 (``sampling``), so that it learns to go on after a mistake.
 
-Deviations: dropout; ``join`` frames may be read at once by the lowest layer. Without a language model; see ``decode`` for
-the beam and its length penalty.
+Deviations: dropout; ``join`` frames may be read at once by the lowest layer. Without a language model; see ``decode``
+for the beam and its length penalty.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class ListenAttendSpell(nn.Module):
         text.initialize(self.characters, 0.1)
         with torch.no_grad():
             for cell in self.cells:
-                cell.bias_ih.unflatten(0, (4, -1))[1].fill_(1.0)  # type: ignore[operator, union-attr]
+                cell.bias_ih.unflatten(0, (4, -1))[1].fill_(1.0)  # type: ignore[operator]
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of transcripts, fed back with some characters replaced by drawn ones."""
@@ -142,6 +142,7 @@ class ListenAttendSpell(nn.Module):
     def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """Logits (B, V) of the token after ``token`` (B,)."""
         cells, context, out = self._advance(token, state["state"], state["context"], state["memory"])
+        assert out.weights is not None
         logits = self.output(self._read(cells[-1][0], context))
         return logits, {**state, "state": cells, "context": context, "alignment": out.weights[:, 0]}
 

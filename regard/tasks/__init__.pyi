@@ -8,6 +8,8 @@ from regard.tasks.counting import Counting as Counting
 from regard.tasks.digits import Digits as Digits
 from regard.tasks.graphs import Graphs as Graphs
 from regard.tasks.number_words import NumberWords as NumberWords
+from regard.tasks.speech import Speech as Speech
+from regard.tasks.spoken_digits import SpokenDigits as SpokenDigits
 from regard.tasks.squad import Squad as Squad
 from regard.tasks.tapes import Tapes as Tapes
 from regard.tasks.toy_grammar import ToyGrammar as ToyGrammar
