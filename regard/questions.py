@@ -135,11 +135,11 @@ class Clip(File):
 
 @dataclass(frozen=True)
 class Sound(File):
-    """A recording; a form can also make one with a microphone, of at most ``seconds`` at ``rate`` samples a second."""
+    """A recording; a form can also make one with a microphone. It sends at most ``seconds`` of one, at ``rate`` samples
+    a second of 8 bits."""
 
-    longest: int = 2_000_000
-    seconds: int = 20
-    rate: int = 16_000
+    seconds: int = 10
+    rate: int = 8000
     suffixes: ClassVar[tuple[str, ...]] = (".wav", ".flac")
     what: ClassVar[str] = "recording"
 

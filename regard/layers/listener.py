@@ -7,6 +7,7 @@ of steps, so that attention has few of them to choose from, and gradients short 
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -78,8 +79,7 @@ class Listener(nn.Module):
     def forward(self, frames: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         states = frames
         for number, many in enumerate(self.joins):
-            ahead, behind = self.forwards[number], self.backwards[number]
-            assert isinstance(ahead, nn.RNNBase) and isinstance(behind, nn.RNNBase)
+            ahead, behind = cast(nn.RNNBase, self.forwards[number]), cast(nn.RNNBase, self.backwards[number])
             states, lengths = joined(states, lengths, many)
             states = torch.cat(both_ways(ahead, behind, states if number == 0 else self.dropout(states), lengths), -1)
         return self.dropout(states), lengths

@@ -126,7 +126,7 @@ class SoundTask(AskedTask):
                 default=b"",
                 title="Your recording",
                 about=f"WAV or FLAC, at most {sound.clock(self.config.longest)}, or the microphone. It is not kept.",
-                seconds=int(min(self.config.longest, 20)),
+                seconds=int(min(self.config.longest, 10)),
                 rate=self.mel.rate,
             )
         }
