@@ -58,7 +58,11 @@ def words_of(labels: Sequence[str], spelled: bool) -> list[tuple[str, int, int]]
 
 
 def said(
-    weights: np.ndarray, words: Sequence[tuple[str, int, int]], hop: float, level: np.ndarray | None = None
+    weights: np.ndarray,
+    words: Sequence[tuple[str, int, int]],
+    hop: float,
+    level: np.ndarray | None = None,
+    spans: np.ndarray | None = None,
 ) -> list[Said]:
     """When words are said.
 
@@ -67,10 +71,11 @@ def said(
         words: as :func:`words_of` gives them.
         hop: seconds of a frame.
         level: (S,), how loud each frame is in decibels below the loudest, if it is known.
+        spans: (T, 2), the first and last frame of each token; by :func:`warp` of the weights if None.
     """
     if not words:
         return []
-    spans = warp(weights)
+    spans = warp(weights) if spans is None else spans
     edges = np.array([(spans[first, 0], spans[last - 1, 1] + 1) for _, first, last in words], dtype=np.int64)
     mass = [weights[first:last].sum(0) for _, first, last in words]
     if level is not None:
