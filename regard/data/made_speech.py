@@ -94,10 +94,11 @@ class Voice:
 
 
 def say(text: str, voice: Voice, random: np.random.Generator, rate: int = sound.RATE) -> np.ndarray:
-    """The letters of a text, one after the other; see :func:`says` for words with their times."""
+    """The letters of a text, one after the other."""
     parts = [_letter(letter, voice, random, rate) for letter in text]
     wave = np.concatenate(parts) if parts else np.zeros(0, np.float32)
-    return (wave + voice.breath * random.standard_normal(len(wave))).astype(np.float32)
+    wave = wave + voice.breath * random.standard_normal(len(wave))
+    return (wave * min(1.0, 0.9 / max(float(np.abs(wave).max(initial=0.0)), 1e-9))).astype(np.float32)
 
 
 def _letter(letter: str, voice: Voice, random: np.random.Generator, rate: int) -> np.ndarray:

@@ -7,9 +7,8 @@ import wave as wavefile
 
 import numpy as np
 import pytest
+import soundfile
 import torch
-
-soundfile = pytest.importorskip("soundfile")
 
 from regard.data import sound
 from regard.data.sound import Mel
@@ -139,7 +138,10 @@ class TestFeatures:
                 total = 0.0
                 for k, p in enumerate(power):
                     f = k * 8000 / 256
-                    up, down = (f - edges[b]) / (edges[b + 1] - edges[b]), (edges[b + 2] - f) / (edges[b + 2] - edges[b + 1])
+                    up, down = (
+                        (f - edges[b]) / (edges[b + 1] - edges[b]),
+                        (edges[b + 2] - f) / (edges[b + 2] - edges[b + 1]),
+                    )
                     total += max(0.0, min(up, down)) * p
                 assert float(found[t, b]) == pytest.approx(math.log(total + 1e-6), abs=1e-4)
 

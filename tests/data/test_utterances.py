@@ -6,8 +6,6 @@ import zipfile
 import numpy as np
 import pytest
 
-pytest.importorskip("soundfile")
-
 from regard.data import sound, utterances
 from regard.data.text import BadLines
 

@@ -57,9 +57,7 @@ def test_times_are_those_of_the_models_own_weights(model, features, smooth):
     columns = features.shape[-1] // 2 - 1
     layers, heads = model.config.decoder_layers, model.config.decoder_attention_heads
     chosen = [(layers - 1, 0), (0, heads - 1)]
-    said = word_times(
-        model, features, PREFIX, TOKENS, WORDS, seconds=columns * STEP, heads=chosen, smooth=smooth
-    )
+    said = word_times(model, features, PREFIX, TOKENS, WORDS, seconds=columns * STEP, heads=chosen, smooth=smooth)
     spans = by_hand(model, features, sorted(chosen), columns, smooth)
     for (word, first, last), each in zip(WORDS, said, strict=True):
         assert each.word == word
@@ -92,5 +90,5 @@ def test_what_cannot_be_is_told(model, features, change, told):
 
 
 def test_a_model_without_cross_attention_is_told():
-    with pytest.raises(ValueError, match="has no decoder.layers.N.encoder_attn"):
+    with pytest.raises(ValueError, match=r"has no decoder\.layers\.N\.encoder_attn"):
         word_times(torch.nn.Linear(2, 2), torch.zeros(1, 2, 2), [1], [2], [("a", 0, 1)], seconds=1)

@@ -72,7 +72,10 @@ def test_borders_lie_in_the_quiet():
 def test_without_sound_the_path_decides():
     weights = np.kron(np.eye(2), np.full((1, 5), 0.2))
     said = times.said(weights, [("a", 0, 1), ("b", 1, 2)], 0.02)
-    assert [(each.start, each.end) for each in said] == [(0, pytest.approx(0.1)), (pytest.approx(0.1), pytest.approx(0.2))]
+    assert [(each.start, each.end) for each in said] == [
+        (0, pytest.approx(0.1)),
+        (pytest.approx(0.1), pytest.approx(0.2)),
+    ]
     assert times.said(weights, [], 0.02) == []
 
 
@@ -96,9 +99,7 @@ class TestTranscripts:
         table = np.zeros((len(one) + 1, len(other) + 1), int)
         table[:, 0], table[0] = np.arange(len(one) + 1), np.arange(len(other) + 1)
         for i, j in itertools.product(range(len(one)), range(len(other))):
-            table[i + 1, j + 1] = min(
-                table[i, j] + (one[i] != other[j]), table[i, j + 1] + 1, table[i + 1, j] + 1
-            )
+            table[i + 1, j + 1] = min(table[i, j] + (one[i] != other[j]), table[i, j + 1] + 1, table[i + 1, j] + 1)
         return table[-1, -1]
 
     def test_rates_are_distances_over_lengths(self):

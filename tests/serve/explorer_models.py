@@ -21,6 +21,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "gat-sbm": ("task.nodes=60",),
     "caption-scenes": ("pixels=32", "train_size=20", "valid_size=5", "test_size=5", "embedding=8", "system.hidden=8"),
     "video-moves": ("task.length=8", "train_size=20", "valid_size=5", "test_size=5", "embedding=8", "system.hidden=8"),
+    "speech-digits": ("task.data=tones", "bands=12", "train_size=8", "test_size=5", "listener=8", "decoder=8"),
     "recipe-dishes": ("pixels=32", "train_size=20", "valid_size=5", "test_size=5", "system.dim=8", "system.hidden=8"),
     "reader-cloze": ("task.train_size=60", "test_size=10", "system.hidden=8", "embedding=8"),
 }
