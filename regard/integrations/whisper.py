@@ -59,7 +59,7 @@ def word_times(
         if not 0 <= first < last <= len(tokens):
             raise ValueError(f"the word {word!r} is made of the tokens {first} to {last - 1}, of {len(tokens)}")
     names = [name for name, _ in model.named_modules()]
-    layers = {int(found[1]): name for name in names if (found := _CROSS.fullmatch(name))}
+    layers = {int(matched[1]): name for name in names if (matched := _CROSS.fullmatch(name))}
     if not layers:
         raise ValueError(f"{type(model).__name__} has no decoder.layers.N.encoder_attn, the attention of Whisper")
     chosen = sorted({layer for layer, _ in heads}) if heads else [layer for layer in layers if 2 * layer >= len(layers)]
@@ -74,7 +74,7 @@ def word_times(
     finally:
         model.train(training)
     columns = max(1, min(round(seconds / STEP), tape[layers[chosen[0]]].weights.shape[-1]))
-    found = []
+    found: list[np.ndarray] = []
     for layer in chosen:
         weights = tape[layers[layer]].weights[0, :, len(prefix) - 1 :, :columns].double().cpu().numpy()  # (H, T + 1, S)
         wanted = [head for each, head in heads if each == layer] if heads else range(len(weights))

@@ -125,7 +125,7 @@ class SoundTask(AskedTask):
             "sound": Sound(
                 default=b"",
                 title="Your recording",
-                about=f"WAV or FLAC, at most {sound.clock(self.config.longest)}, or the microphone. It is not kept.",
+                about="A WAV or FLAC file, or the microphone. A page sends its first 10 seconds; nothing is kept.",
                 seconds=int(min(self.config.longest, 10)),
                 rate=self.mel.rate,
             )
@@ -276,7 +276,7 @@ class SoundTask(AskedTask):
 
 def _clipped(wave: np.ndarray) -> bool:
     top = float(np.abs(wave).max())
-    return float(np.mean(np.abs(wave) > 0.999 * top)) > 0.01
+    return top > 0.98 and float(np.mean(np.abs(wave) > 0.999 * top)) > 0.01
 
 
 def _frames(features: Sequence[Tensor]) -> Batch:
