@@ -145,6 +145,26 @@ SETS: dict[str, DataSet] = {
         '{{"id": "…", "caption": ["…", …]}}, and put it into {folder} with an .npz file of what a network made of the '
         "frames: features (clips, frames, width) and ids",
     ),
+    "audiomnist": DataSet(
+        about="spoken digits by 60 speakers (Becker et al. 2018, arXiv:1807.03418)",
+        licence="MIT",
+        page="https://github.com/soerenab/AudioMNIST",
+        by_hand="Take the recordings, digit_speaker_take.wav, from {page} and put them into {folder}, in a folder "
+        "recordings or as recordings.zip",
+    ),
+    "fsdd": DataSet(
+        about="the Free Spoken Digit Dataset: digits by a few speakers (Jackson et al.)",
+        licence="CC BY-SA 4.0",
+        page="https://github.com/Jakobovski/free-spoken-digit-dataset",
+        by_hand="Take the folder recordings from {page} and put it into {folder}",
+    ),
+    "an4": DataSet(
+        about="948 utterances of spelled letters, numbers and commands (CMU, 1991), as cepstra",
+        licence="free for any purpose",
+        page="http://www.speech.cs.cmu.edu/databases/an4/",
+        by_hand="Take it from {page} and write its cepstra as an4_mfcc13.npz into {folder}: frames (N, 13), offsets, "
+        "ids and text; or write the sound as WAV files with transcripts.tsv",
+    ),
     "recipes": DataSet(
         about="384 recipes, some with a photograph, from based.cooking and Public Domain Recipes",
         licence="public domain",

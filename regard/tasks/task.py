@@ -208,6 +208,11 @@ class AskedTask(Task):
         """What was written, in words."""
         raise NotImplementedError
 
+    def looked(self, written: Any) -> Any:
+        """An answer (:class:`regard.decode.written.Written`), once it is known where each of its words looked; what
+        follows from that may be added to it."""
+        return written
+
     def remarks(self, item: Any) -> list[str]:
         """What is said of an item beside what was written about it, in sentences."""
         return []

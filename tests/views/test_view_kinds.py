@@ -20,6 +20,7 @@ from regard.views import (
     page,
     positions,
     rectified,
+    spectrogram,
     stack,
     weightings,
 )
@@ -48,6 +49,7 @@ BOX = np.array([[10.0, 8.0, 6.0, 1.0]] * STEPS)
 READ = shares(2, 8)
 LOOKED = shares(3, 16).reshape(3, 4, 4)
 SHOTS = shares(3, 5)
+STAIRS = np.kron(np.eye(5), np.full((1, 8), 0.125))
 GRID = np.stack(np.meshgrid(np.linspace(-0.5, 0.5, 5), np.linspace(-0.5, 0.5, 5)), axis=-1).astype(np.float32)
 
 
@@ -74,6 +76,9 @@ VIEWS = {
     "document": lambda: document.view(WORDS[:8], READ, rows=["who", "what"], marked=[1], question="Who is tired?"),
     "overlay": lambda: overlay.view(pixels(3, 16, 16), ["a", "black", "dog"], LOOKED),
     "film": lambda: film.view(pixels(5, 3, 12, 12), ["someone", "fries", "fish"], SHOTS),
+    "spectrogram": lambda: spectrogram.view(
+        pixels(8, 40), list("hi yo"), STAIRS, 0.01, np.sin(np.arange(3200) / 5), 8000
+    ),
     "positions": lambda: positions.view(np.sin(np.outer(np.arange(30), 1 / 3 ** np.arange(8)))),
 }
 
@@ -253,6 +258,15 @@ class TestWhatIsShown:
         assert f"frame {SHOTS[2].argmax() + 1}," in opened.locator(".readout").inner_text()
         veils = [float(each.get_attribute("opacity")) for each in opened.locator(".stage rect").all()]
         assert int(np.argmin(veils)) == SHOTS[2].argmax() and min(veils) == 0
+
+    def test_a_spectrogram(self, show):
+        opened = show(VIEWS["spectrogram"]())
+        opened.get_by_role("button", name="y", exact=True).hover()
+        assert opened.locator(".readout").inner_text() == "“y”: 0.24 to 0.32 s"
+        opened.get_by_role("button", name="Play the sound").click()
+        opened.get_by_role("button", name="Play the sound").wait_for(timeout=5000)  # it ends by itself
+        opened.get_by_role("button", name="o", exact=True).click()
+        assert opened.locator(".told").inner_text() == "5 of 5"
 
     def test_positions(self, show):
         opened = show(VIEWS["positions"]())
