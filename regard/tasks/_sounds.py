@@ -274,7 +274,7 @@ class SoundTask(AskedTask):
             if isinstance(each.words, TimedWords) and each.item.spans is not None and text == right
         ]
         if timed:
-            apart = [times.errors(each.words.said, each.item.spans) for each in timed]
+            apart = [times.errors(getattr(each.words, "said", ()), each.item.spans) for each in timed]
             looks = [times.errors(self._timed(each, quiet=False), each.item.spans) for each in timed]
             values["time_error_looks"] = 1000 * float(np.median(np.concatenate(looks)))
             milliseconds = 1000 * np.concatenate(apart).ravel()
