@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from regard import _lazy
-from regard.parts import PROVIDED, Parts, Score
+from regard import _lazy, _warn
+from regard.parts import PROVIDED, Part, Parts, Score
 
 if TYPE_CHECKING:
     from regard.memory import Memory
 
 KEYWORDS = ("mask", "state", "weights", "generator")
+
+
+def check_tensors(**given: Tensor) -> None:
+    """NumPy's arrays have shapes and devices too, and would fail in a place that does not name them."""
+    for name, tensor in given.items():
+        if not isinstance(tensor, Tensor):
+            kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
+            raise ValueError(f"{name} is a {kind}, not a tensor: write torch.as_tensor({name})")
 
 
 def check_query(score: Score, query: Tensor, memory: Memory) -> None:
@@ -26,6 +34,7 @@ def check_query(score: Score, query: Tensor, memory: Memory) -> None:
     if fits and asked[-1] == width and query.dtype == key.dtype == value.dtype:
         return
     key, value, name = memory.key, memory.value, type(score).__name__
+    check_tensors(query=query)
     if query.ndim < 2:
         raise ValueError(f"query is (…, T, D), not {shape(query)}; a single query is T=1: query[None]")
     if query.ndim != key.ndim:
@@ -59,6 +68,13 @@ def check_extras(parts: Parts, query: Tensor, extras: Mapping[str, Tensor]) -> N
         return
     known = {name for part in asking for name in part.needs} - set(PROVIDED)
     for name in extras:
+        if name in ("key_padding_mask", "attn_mask", "src_key_padding_mask"):
+            theirs = name.removeprefix("src_")
+            short = f"mask=~{theirs} if it is Boolean, or " if theirs == "key_padding_mask" else ""
+            raise ValueError(
+                f"there is no {name}=: it is mask=, and True means that a key may be attended. Write {short}"
+                f"mask=regard.masks.from_torch({theirs}={theirs})"
+            )
         if name not in known:
             raise ValueError(f"attention got an unknown keyword {name!r}: {_lazy.nearest(name, [*known, *KEYWORDS])}")
     for part in asking:
@@ -68,6 +84,21 @@ def check_extras(parts: Parts, query: Tensor, extras: Mapping[str, Tensor]) -> N
     for name, tensor in extras.items():
         if tensor.shape[: query.ndim - 1] != query.shape[:-1]:
             raise ValueError(f"{name}= has a row for each query, {shape(query)[:-1]}…: not {shape(tensor)}")
+
+
+def notice_forgotten_state(stateful: list[Part], query: Tensor, memory: Memory) -> None:
+    """The second single query to one memory that starts from the beginning again was hardly meant to."""
+    if query.shape[-2] != 1 or torch.compiler.is_compiling():
+        return
+    if memory.begun:
+        names = " and ".join(type(part).__name__ for part in stateful)
+        _warn.once(
+            f"state of {names}",
+            f"{names} carries a state from query to query, and each call without state= begins anew: write "
+            "state = attention.start(memory) before the loop and out = attention(query, memory, state=state), "
+            "state = out.state in it; pass state=attention.start(memory) where to begin anew is meant",
+        )
+    memory.begun = True
 
 
 def group_of(query: Tensor, key: Tensor) -> int:

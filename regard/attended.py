@@ -44,6 +44,7 @@ class Attended:
         state: what the next call takes as ``state=``; None for most parts.
         log_prob: (…, T), log-probability of what a sampling normalizer drew.
         edges: of :func:`regard.attend_edges`: the edges that the rows of weights and scores, (E, H), belong to.
+        place: (…, T), the middle of each query's window: Luong's pₜ, as real-valued as the window makes it.
     """
 
     context: Tensor
@@ -52,6 +53,7 @@ class Attended:
     state: Any = None
     log_prob: Tensor | None = None
     edges: Any = None
+    place: Tensor | None = None
 
     def __init__(
         self,
@@ -61,8 +63,9 @@ class Attended:
         state: Any = None,
         log_prob: Tensor | None = None,
         edges: Any = None,
+        place: Tensor | None = None,
     ):
-        self.context, self.state, self.log_prob, self.edges = context, state, log_prob, edges
+        self.context, self.state, self.log_prob, self.edges, self.place = context, state, log_prob, edges, place
         self._weights, self._scores = weights, scores  # not by the properties, which torch.compile of 2.6 cannot set
 
     def __repr__(self) -> str:
@@ -99,7 +102,7 @@ def _unflatten(children: Iterable[Any], names: Iterable[str]) -> Attended:
     return Attended(**dict(zip(names, children, strict=True)))
 
 
-_FIELDS = ("context", "weights", "scores", "state", "log_prob", "edges")
+_FIELDS = ("context", "weights", "scores", "state", "log_prob", "edges", "place")
 _LISTED = ", ".join(_FIELDS[:-1]) + f" and {_FIELDS[-1]}"
 # Weights that nobody has read do not travel through vmap, export or a replica's return; `weights=True` makes them.
 torch.utils._pytree.register_pytree_node(Attended, _flatten, _unflatten, serialized_type_name="regard.Attended")

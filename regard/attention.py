@@ -12,14 +12,14 @@ Letters: B batch, H heads, T queries, S keys, D query/key width, E value width; 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Never
 
 import torch
 from torch import Tensor, nn
 
 from regard import candidates, kernels, masks, skipping, spoiled
-from regard._checks import check_extras, check_query, group_of, shape
+from regard._checks import check_extras, check_query, group_of, notice_forgotten_state, shape
 from regard.attended import Attended, Want, witness
 from regard.call import Call
 from regard.kernels import groups, shortcut
@@ -43,6 +43,7 @@ def look(parts: Parts, query: Tensor, memory: Memory, call: Call) -> Attended:
         return at_once
 
     keys = candidates.of(window, query, memory, call.allowed, given)
+    place = keys.place
     scores = keys.score(score, form, query, given[score])
     weights = normalizer(scores, keys.mask, **given[normalizer])
     log_prob = normalizer.log_prob(scores, keys.mask, weights) if normalizer.stochastic else None
@@ -53,11 +54,10 @@ def look(parts: Parts, query: Tensor, memory: Memory, call: Call) -> Attended:
         weights = refiner(weights, call.allowed, **given[refiner])
     context = keys.sum(drop(weights, call.dropout, call.generator))
 
-    if call.want == "lazy":
-        return Attended(context, keys.later(weights), keys.later(scores, OUTSIDE), log_prob=log_prob)
-    if call.want:
-        return Attended(context, keys.spread(weights), keys.spread(scores, OUTSIDE), log_prob=log_prob)
-    return Attended(context, log_prob=log_prob)
+    if not call.want:
+        return Attended(context, log_prob=log_prob, place=place)
+    held: Callable[..., Any] = keys.later if call.want == "lazy" else keys.spread
+    return Attended(context, held(weights), held(scores, OUTSIDE), log_prob=log_prob, place=place)
 
 
 def attend(
@@ -72,6 +72,7 @@ def attend(
     weights: Want = "lazy",
     generator: torch.Generator | None = None,
     grouped: bool = False,
+    **unknown: Never,
 ) -> Attended:
     """Score, normalize, sum: attention as a function, for scores without parameters.
 
@@ -89,6 +90,7 @@ def attend(
             the first head of keys, and so on. Keys are not repeated for it.
     """
     parts = parts_of(score, normalizer)
+    check_extras(parts, query, unknown)
     if any(parameter.requires_grad for parameter in parts.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.Attention")
     if parts.stateful():
@@ -202,6 +204,7 @@ def answer(
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
     check_query(parts.score, query, memory)
     check_extras(parts, query, extras)
+    asked = memory
     if memory.group > 1 and (parts.window is not None or parts.stateful()):
         memory = memory.repeated()  # each head of queries has candidates, or a past, of its own
     stateful = parts.stateful()
@@ -215,6 +218,8 @@ def answer(
         causal = causal and memory.length == query.shape[-2]
     if not stateful and state is None:
         return _look(parts, query, memory, Call(allowed, causal, (), dropout, want, generator, extras))
+    if state is None:
+        notice_forgotten_state(stateful, query, asked)
     states = tuple(part.start(memory) for part in stateful) if state is None else _unpack(state, stateful)
     call = Call(allowed, causal, states, dropout, want, generator, extras)
     if all(part.parallel for part in stateful) or query.shape[-2] == 0:
@@ -269,7 +274,7 @@ def _in_order(
         return None if found[0] is None else torch.cat(found, dim)
 
     context = torch.cat([out.context for out in outs], dim=-2)
-    out = Attended(context, log_prob=joined("log_prob", -1))
+    out = Attended(context, log_prob=joined("log_prob", -1), place=joined("place", -1))
     if call.want:
         out._weights, out._scores = joined("weights", -2), joined("scores", -2)
     return out, states

@@ -31,6 +31,7 @@ class Everywhere:
     value: Tensor
     mask: Tensor | None
     group: int = 1
+    place = None
 
     def score(self, score: Score, form: kernels.Form | None, query: Tensor, given: dict[str, Any]) -> Tensor:
         """(…, T, S)."""
@@ -60,6 +61,7 @@ class Nearby:
         offset: (…, T, W), how far each candidate lies from the window's left edge.
         mask: (…, T, W), the candidates that exist, are in the window and may be attended.
         factor: (…, T, W) or None, what the window multiplies the weights by.
+        place: (…, T), the middle of the window.
     """
 
     key: Tensor
@@ -67,6 +69,7 @@ class Nearby:
     first: Tensor
     mask: Tensor
     factor: Tensor | None
+    place: Tensor
 
     @classmethod
     def within(
@@ -85,7 +88,7 @@ class Nearby:
         if allowed is not None:
             leading = torch.broadcast_shapes(allowed.shape[:-1], places.shape[:-1])
             mask = mask & allowed.expand(*leading, length).gather(-1, places.clamp(0, length - 1))
-        return cls(key, value, first, mask, window.factor(offset))
+        return cls(key, value, first, mask, window.factor(offset), start + (width - 1) / 2)
 
     @property
     def places(self) -> Tensor:

@@ -34,6 +34,9 @@ class Part(nn.Module):
     paper: ClassVar[str] = ""
     """Who wrote it down first."""
 
+    example: ClassVar[str] = ""
+    """A call in Python, where that of its kind would not do (:func:`example`)."""
+
     needs: ClassVar[tuple[str, ...]] = ()
     """Names of what ``forward`` takes by keyword beyond its contract: ``state``, ``positions``, ``generator``, or
     tensors that the caller passes at the call, with T as their first dimension after the leading ones."""
@@ -52,6 +55,11 @@ class Part(nn.Module):
         parameters = inspect.signature(cls.forward).parameters
         asked = [name for name in cls.needs if name not in PROVIDED]
         cls.required = tuple(name for name in asked if parameters[name].default is inspect.Parameter.empty)
+
+    def extra_repr(self) -> str:
+        """The constructor's arguments, where they are kept under their names."""
+        held = ((name, getattr(self, name, None)) for name in arguments(type(self)))
+        return ", ".join(f"{name}={shown}" for name, value in held if (shown := _shown(value)) is not None)
 
     def start(self, memory: Memory) -> Any:
         """The state before the first query; tensors with batch first."""
@@ -204,6 +212,32 @@ def build(kind: str, part: str | Part) -> Any:
             f"regard.{kind}.{cls.__name__}({', '.join(f'{name}=…' for name in missing)}), for regard.Attention"
         )
     return cls()
+
+
+_CALLS = {
+    "scores": "attention = regard.Attention({})\nout = attention(torch.randn(2, 3, 64), torch.randn(2, 5, 64))",
+    "normalizers": "out = regard.attend(torch.randn(2, 3, 64), torch.randn(2, 5, 64), normalizer={})",
+    "windows": "attention = regard.Attention(window={})\nout = attention(torch.randn(2, 3, 64), torch.randn(2, 9, 64))",
+    "refiners": 'attention = regard.Attention("cosine", refiner={})',
+    "positions": "out = regard.MultiHead(64, 8, positions={})(torch.randn(2, 5, 64))",
+    "glimpses": "glimpse = {}",
+}
+_SIZES = {"max_length": 50, "radius": 5, "filters": 10, "kernel": 11, "mixtures": 10, "size": 12}
+"""Of arguments in an example; those that are not here are widths."""
+
+
+def example(kind: str, cls: type[Part]) -> str:
+    """Lines of Python that use a part, after ``import regard, torch``."""
+    given = ", ".join(f"{name}={_SIZES.get(name, 64)}" for name in arguments(cls, required=True))
+    made = f"regard.{kind}.{cls.__name__}({given})"
+    return cls.example or _CALLS[kind].format(made)
+
+
+def _shown(value: Any) -> str | None:
+    """A plain value; None for one that says nothing in a line, such as a layer."""
+    if isinstance(value, Tensor):  # a learned number
+        return f"{value.item():.4g}" if value.numel() == 1 and not value.is_meta else None
+    return repr(value) if isinstance(value, bool | int | float | str | tuple) else None
 
 
 def arguments(cls: type[Part], *, required: bool = False) -> list[str]:

@@ -24,6 +24,10 @@ class Bilinear(Glimpse):
 
     equation = "Σₙₘ Uₙₘ max(0, 1 − |x − m|) max(0, 1 − |y − n|)"
     paper = "Jaderberg 2015 (STN)"
+    example = (
+        "grid = torch.nn.functional.affine_grid(torch.eye(2, 3)[None], (1, 1, 8, 8), align_corners=True)\n"
+        "out = regard.glimpses.Bilinear()(grid, torch.rand(1, 1, 28, 28))"
+    )
 
     def __init__(self, *, align_corners: bool = True):
         super().__init__()

@@ -2,12 +2,14 @@
 
 import os
 import pickle
+import re
 import struct
 import sys
 import time
 import tracemalloc
 import types
 from collections import defaultdict
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -377,3 +379,9 @@ def test_damage_anywhere_is_named(folder, protocol, part, changes):
     write(folder, {**GOOD[protocol], part: bytes(data)})
     outcome = read_or_complaint(folder)
     assert f"{folder}/ind.t." in outcome if isinstance(outcome, str) else len(outcome[0]) <= 90
+
+
+def test_nothing_in_the_package_unpickles():
+    home = Path(pickles.__file__).parents[1]
+    named = re.compile(r"^\s*(import pickle\b|from pickle import|import (dill|cloudpickle))", re.M)
+    assert not [file for file in home.rglob("*.py") if named.search(file.read_text(encoding="utf-8"))]
