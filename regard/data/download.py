@@ -161,7 +161,7 @@ SETS: dict[str, DataSet] = {
     "an4": DataSet(
         about="948 utterances of spelled letters, numbers and commands (CMU, 1991), as cepstra",
         licence="free for any purpose",
-        page="http://www.speech.cs.cmu.edu/databases/an4/",
+        page="https://www.speech.cs.cmu.edu/databases/an4/",
         by_hand="Take it from {page} and write its cepstra as an4_mfcc13.npz into {folder}: frames (N, 13), offsets, "
         "ids and text; or write the sound as WAV files with transcripts.tsv",
     ),
