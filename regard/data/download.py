@@ -157,7 +157,7 @@ def locate(data: Path | str) -> Path:
     if path.exists():
         return path
     places = [path]
-    if len(path.parts) == 1:
+    if not path.is_absolute():
         if folder := os.environ.get("REGARD_DATA"):
             places.append(Path(folder).expanduser() / path)
         places.append(cache() / path)
@@ -165,7 +165,7 @@ def locate(data: Path | str) -> Path:
         if place.exists():
             return place
     looked = f"no data at {' or '.join(str(place) for place in places)}"
-    if len(path.parts) > 1:
+    if len(path.parts) > 1 and str(data) not in SETS:
         raise ValueError(f"{looked}. If it has moved, say where with --data")
     if str(data) not in SETS:
         raise ValueError(f"{looked}; no known data set is called {str(data)!r}: {nearest(str(data), SETS)}")

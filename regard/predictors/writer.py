@@ -82,10 +82,11 @@ class Writer(AskedPredictor):
         size: int | None = None,
         alignments: bool = True,
         generator: torch.Generator | None = None,
+        changes: Sequence[str] = (),
     ) -> list[list[Spelled]]:
-        """What ``spell`` makes of an item and each of its hypotheses."""
+        """What ``spell`` makes of an item and each of its hypotheses; ``changes`` are ``key=value`` of the recipe."""
         items = self.task.completed(items, self.model)
-        changes = [] if size is None else [f"decode.size={max(size, nbest)}"]
+        changes = [*changes, *([] if size is None else [f"decode.size={max(size, nbest)}"])]
         config = self.recipe.change(changes).build("decode")
         answers: list[list[Spelled]] = [[] for _ in items]
         for rows, batch in self.task.batches(items):

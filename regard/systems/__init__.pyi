@@ -1,8 +1,10 @@
 # Written by tools/stubs.py; tests keep it equal to the folder.
 from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
+from regard.systems.bert import Bert as Bert
 from regard.systems.cnn import CNN as CNN
 from regard.systems.draw import DRAW as DRAW
 from regard.systems.gat import GAT as GAT
+from regard.systems.gpt import Gpt as Gpt
 from regard.systems.inverse_cooking import InverseCooking as InverseCooking
 from regard.systems.luong import Luong as Luong
 from regard.systems.memn2n import MemN2N as MemN2N
