@@ -86,7 +86,7 @@ class Completer(Writer):
         count = min(batch["target"].shape[1] - 1, SHOWN)
         labels = self.task.labels(list(tokens)[-count:])
         looks: list[Tensor] = [
-            tape[name].weights[0, ..., -count:, -count:].cpu()
+            _square(tape[name].weights[0])[..., -count:, -count:].cpu()
             for name in tape
             if any(fnmatchcase(name, pattern) for pattern in patterns)
         ]
@@ -96,3 +96,8 @@ class Completer(Writer):
         else:
             axis = Words(labels)
             yield from (between.picture([between.Side(axis, each)], axis, title=title) for each in looks)
+
+
+def _square(weights: Tensor) -> Tensor:
+    """(…, T, T): of a memory that does not yet hold the last tokens, with columns for them."""
+    return torch.nn.functional.pad(weights, (0, weights.shape[-2] - weights.shape[-1]))

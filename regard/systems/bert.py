@@ -6,7 +6,7 @@ Devlin et al. 2018, *BERT: Pre-training of Deep Bidirectional Transformers for L
 Every layer looks at the whole text, softmax(Q Kᵀ / √d) V with queries, keys and values all from it. The input is
 E[token] + P[position] + S[segment], where the second of two sentences is segment 1. What is learned depends on the
 task: with ``classes`` = 0, hidden tokens are restored, softmax(E · LayerNorm(GELU(W h))) at the places that ``wanted``
-names, and, with ``next_sentence``, whether the second part followed the first, from tanh(W_p h₁) of the first token;
+names, and, with ``pairs``, whether the second part followed the first, from tanh(W_p h₁) of the first token;
 otherwise the class of a text, or of a pair, from the same.
 
 A classifier that starts from such a model (``init`` in [train]) takes over embeddings and layers.
@@ -40,8 +40,8 @@ class Config:
     longest: int = 512
     classes: int = 0
     """To choose from; 0 restores hidden tokens."""
-    next_sentence: bool = False
-    """Whether to learn also if the second part followed the first."""
+    pairs: bool = False
+    """Are there two sentences? Without classes it is then learned too whether the second followed the first."""
     dim: int = 768
     heads: int = 12
     hidden: int = 3072
@@ -55,8 +55,6 @@ class Config:
 
     def __post_init__(self) -> None:
         LayerConfig.of(self)  # an error should come now
-        if self.classes and self.next_sentence:
-            raise ValueError("next_sentence is for pre-training: a classifier has classes alone")
 
 
 class Bert(nn.Module):
@@ -79,7 +77,7 @@ class Bert(nn.Module):
             norm=config.norm == "post",
         )
         self.encoder = Encoder(LayerConfig.of(config), config.layers)
-        if config.classes or config.next_sentence:
+        if config.classes or config.pairs:
             self.pooler = nn.Linear(config.dim, config.dim)
             self.dropout = Dropout(config.dropout)
         if config.classes:
@@ -87,7 +85,7 @@ class Bert(nn.Module):
         else:
             self.transform = nn.Sequential(nn.Linear(config.dim, config.dim), nn.GELU(), nn.LayerNorm(config.dim))
             self.output = nn.Linear(config.dim, config.vocab)
-        if config.next_sentence:
+        if config.pairs and not config.classes:
             self.follows = nn.Linear(config.dim, 2)
         initialize(self, config.layers)
         if not config.classes:
@@ -104,7 +102,7 @@ class Bert(nn.Module):
         count = there.sum()
         share = 1 / count.clamp_min(1)
         out = {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}
-        if self.config.next_sentence:
+        if self.config.pairs:
             logits, weight = self.follows(self._pooled(hidden)), there.sum(1) * share
             each = functional.cross_entropy(logits, batch["follows"], reduction="none")
             right = (logits.argmax(-1) == batch["follows"]).float()

@@ -70,7 +70,7 @@ class MaskedText(RunningTask):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        return {"vocab": len(self.tokenizer), "longest": self.config.length + 3, "next_sentence": self.config.pairs}
+        return {"vocab": len(self.tokenizer), "longest": self.config.length + 3, "pairs": self.config.pairs}
 
     def rows(self, windows: list[np.ndarray], ids: np.ndarray, random: np.random.Generator) -> Batch:
         framed, segments, follows = [], [], []

@@ -123,11 +123,6 @@ def test_bert_restores_what_the_loss_says():
         assert torch.allclose(model(batch)["nll"], -(log_prob[1, 7] + log_prob[3, 9]) / 2, atol=1e-5)
 
 
-def test_pre_training_and_classes_exclude_each_other():
-    with pytest.raises(ValueError, match="next_sentence is for pre-training"):
-        bert.Config(vocab=9, classes=2, next_sentence=True)
-
-
 def test_only_matrices_decay():
     layer = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3))
     config = TrainConfig(steps=1, optimizer="adamw", weight_decay=0.1, weight_decay_on="matrices")

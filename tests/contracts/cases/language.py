@@ -56,6 +56,7 @@ def _classes(pair: bool, **options: object) -> Case:
     return Case({**SMALL, "classes": 3, **options}, lambda: sentences(pair), apart)
 
 
+TAPE = {"vocab": VOCAB, "longest": 8, "embedding": 8, "hidden": 10, "attention": 7, "joint": 6, "dropout": 0.0}
 CASES = {
     "gpt": [
         Case({**SMALL, **choices}, pairs, alone)
@@ -67,8 +68,24 @@ CASES = {
     ],
     "bert": [
         Case(SMALL, holes, apart),
-        Case({**SMALL, "next_sentence": True, "norm": "pre"}, holes, apart),
+        Case({**SMALL, "pairs": True, "norm": "pre"}, holes, apart),
         _classes(False),
         _classes(True, positions="rotary"),
+    ],
+    "lstmn": [
+        Case({**TAPE, "layers": 2}, pairs, alone),
+        Case({**TAPE, "tied": True, "embedding": 10}, pairs, alone),
+        Case({**TAPE, "intra": False}, pairs, alone, looks=False),
+        *(
+            Case({**TAPE, "classes": 3, "pairs": pair, **choices}, lambda pair=pair: sentences(pair), apart)
+            for pair, choices in (
+                (False, {"layers": 2}),
+                (False, {"pool": "last"}),
+                (True, {"fusion": "shallow", "layers": 2}),
+                (True, {"fusion": "deep"}),
+                (True, {"fusion": "none"}),
+                (True, {"fusion": "deep", "intra": False}),
+            )
+        ),
     ],
 }
