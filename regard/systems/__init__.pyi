@@ -1,4 +1,5 @@
 # Written by tools/stubs.py; tests keep it equal to the folder.
+from regard.systems.aligned_tagger import AlignedTagger as AlignedTagger
 from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
 from regard.systems.bert import Bert as Bert
 from regard.systems.cnn import CNN as CNN
@@ -6,6 +7,7 @@ from regard.systems.draw import DRAW as DRAW
 from regard.systems.gat import GAT as GAT
 from regard.systems.gpt import Gpt as Gpt
 from regard.systems.inverse_cooking import InverseCooking as InverseCooking
+from regard.systems.lstmn import Lstmn as Lstmn
 from regard.systems.luong import Luong as Luong
 from regard.systems.memn2n import MemN2N as MemN2N
 from regard.systems.memnn import MemNN as MemNN
@@ -18,5 +20,6 @@ from regard.systems.show_and_tell import ShowAndTell as ShowAndTell
 from regard.systems.show_attend_tell import ShowAttendTell as ShowAttendTell
 from regard.systems.stack_rnn import StackRNN as StackRNN
 from regard.systems.stn import STN as STN
+from regard.systems.tagger import Tagger as Tagger
 from regard.systems.temporal_attention import TemporalAttention as TemporalAttention
 from regard.systems.transformer import Transformer as Transformer
