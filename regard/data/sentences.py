@@ -33,7 +33,7 @@ class Labelled(NamedTuple):
 class _Columns(NamedTuple):
     """Where what stands in a line, from 0; ``second`` is −1 if there is none."""
 
-    count: int
+    number: int
     label: int
     text: int
     second: int = -1
@@ -60,14 +60,14 @@ def read(path: Path) -> list[Labelled]:
 
 
 def _labelled(line: str, columns: _Columns, place: str) -> Labelled:
-    if columns.count == 1:
+    if columns.number == 1:
         label, blank, text = line.strip().partition(" ")
         if not blank:
             raise ValueError(f"{place}: a line has a label, a space and a sentence, but here is {line[:40]!r}")
         return Labelled(clean(text), label)
     cells = line.split("\t")
-    if len(cells) != columns.count:
-        raise ValueError(f"{place}: {len(cells)} columns, and the first line has {columns.count}")
+    if len(cells) != columns.number:
+        raise ValueError(f"{place}: {len(cells)} columns, and the first line has {columns.number}")
     second = clean(cells[columns.second]) if columns.second >= 0 else ""
     one = Labelled(clean(cells[columns.text]), cells[columns.label].strip(), second)
     if not one.text or not one.label or (columns.second >= 0 and not second):

@@ -115,7 +115,8 @@ class Sentences(AskedTask):
         if len(labels) < 2:
             raise ValueError(f"{self._where}: all sentences are {labels[0]!r}; there is nothing to choose from")
         said = [text for one in train for text in (one.text, one.second) if text]
-        options = {"level": self.config.level, "vocab": self.config.vocab, "lowercase": self.config.lowercase}
+        config = self.config
+        options: dict[str, Any] = {"level": config.level, "vocab": config.vocab, "lowercase": config.lowercase}
         tokens = self.config.tokens
         tokenizer = tokenizer_of(tokens) if tokens else Tokenizer.train(said, **options)
         return {"tokenizer": tokenizer, "labels": labels, "pairs": bool(train[0].second)}

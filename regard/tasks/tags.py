@@ -171,8 +171,8 @@ class Tags(AskedTask):
 
     def _item(self, words: Sequence[str], chosen: tuple[int, ...] = ()) -> Item:
         if self.tokenizer is None:
-            ids = tuple(self._words.encode(word)[0] for word in words)
-            return Item(tuple(words), chosen, ids, tuple(range(len(words))))
+            known = tuple(self._words.encode(word)[0] for word in words)
+            return Item(tuple(words), chosen, known, tuple(range(len(words))))
         ids, places = [BOS], []
         for word in words:
             places.append(len(ids))

@@ -83,8 +83,8 @@ def test_all_schemes_become_one(given, expected):
 
 
 def test_strict_f1():
-    right = ["B-A I-A O B-B".split(), "O B-A".split()]
-    chosen = ["B-A I-A O B-A".split(), "I-A I-A".split()]
+    right = [["B-A", "I-A", "O", "B-B"], ["O", "B-A"]]
+    chosen = [["B-A", "I-A", "O", "B-A"], ["I-A", "I-A"]]
     assert metrics.entities(chosen[1]) == [(0, 1, "A")]
     found = metrics.entity_scores(right, chosen)
     assert found["precision"] == pytest.approx(100 / 3) and found["recall"] == pytest.approx(100 / 3)
