@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard import decode
 from regard.axes import Words
-from regard.predictors.predictor import Answer
+from regard.predictors.predictor import Answer, Predictor
 from regard.predictors.writer import Writer
 from regard.questions import SEED, Flag, Input, Number
 from regard.tape import record
@@ -54,13 +54,7 @@ class Completer(Writer):
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """One by one: what is drawn for a question must not depend on what else was asked."""
-        answers: list[Answer | ValueError] = []
-        for question in questions:
-            try:
-                answers.append(self.one(question))
-            except ValueError as error:
-                answers.append(error)
-        return answers
+        return Predictor.ask(self, questions)
 
     def one(self, question: Any) -> Answer:
         item = self.task.read(question)

@@ -40,6 +40,10 @@ class Config:
     tags: int
     alphabet: int
     """Kinds of characters."""
+    outside: int = -1
+    """The tag of words that are part of no entity; −1 if there is none."""
+    margin: float = 0.0
+    """How much is added in training to the score of that tag where it is wrong; more finds more entities."""
     embedding: int = 100
     filters: int = 50
     """Over the characters of a word; 0 for none."""
@@ -84,6 +88,8 @@ class AlignedTagger(nn.Module):
             each, state = self._step(tag, place, state)
             scores.append(each)
         logits = torch.stack(scores, 1)  # (B, W, K)
+        if self.training:
+            logits = words.with_margin(logits, tags, self.config.outside, self.config.margin)
         each = functional.cross_entropy(logits.transpose(1, 2), tags, reduction="none") * words.real(batch)
         return words.tag_means(each, logits.argmax(-1), batch)
 

@@ -3,8 +3,8 @@
 Lample et al. 2016, *Neural Architectures for Named Entity Recognition* (arXiv:1603.01360), with characters by filters
 as Ma & Hovy 2016 (arXiv:1603.01354).
 
-A word is [E[word]; filters over its characters]. Two LSTMs read the sentence, or (``encoder="transformer"``) the layers
-of BERT, softmax(Q Kᵀ / √d) V with queries, keys and values all from the sentence; a linear layer of tanh(W h) scores
+A word is [E[word]; its shape; filters over its characters]. Two LSTMs read the sentence, or
+(``encoder="transformer"``) the layers of BERT, softmax(Q Kᵀ / √d) V with queries, keys and values all from the sentence; a linear layer of tanh(W h) scores
 the tags of each word, and a conditional random field chooses all tags of a sentence together (``crf``), or each word's
 is chosen alone. The Transformer's embeddings and layers have the names of BERT's, so that ``init`` in [train] finds
 them; it then reads BERT's tokens, and a word is the first of its tokens.
@@ -38,6 +38,10 @@ class Config:
     tags: int
     alphabet: int
     """Kinds of characters."""
+    outside: int = -1
+    """The tag of words that are part of no entity; −1 if there is none."""
+    margin: float = 0.0
+    """How much is added in training to the score of that tag where it is wrong; more finds more entities."""
     encoder: str = "lstm"
     embedding: int = 100
     """Width of a word, for LSTMs."""
@@ -97,8 +101,8 @@ class Tagger(nn.Module):
             )
             self.encoder = Encoder(LayerConfig.of(config), config.layers)
             initialize(self, config.layers)
-            self.characters = words.Characters(config.alphabet, config.filters) if config.filters else None
-            width = config.dim + config.filters
+            self.spelling = words.Spelling(config.alphabet, config.filters)
+            width = config.dim + self.spelling.width
         self.dropout = Dropout(config.dropout)
         self.joint = nn.Linear(width, config.joint)
         self.output = nn.Linear(config.joint, config.tags)
@@ -107,6 +111,8 @@ class Tagger(nn.Module):
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of ``tags`` (B, W)."""
         scores, lengths, tags = self._scores(batch), batch["lengths"], batch["tags"]
+        if self.training:
+            scores = words.with_margin(scores, tags, self.config.outside, self.config.margin)
         if self.crf is not None:
             # Searching for the best tags takes as long as learning from them; in training each word's own will do.
             chosen = scores.argmax(-1) if self.training else self.crf.best(scores, lengths)
@@ -126,6 +132,5 @@ class Tagger(nn.Module):
         else:
             tokens = self.encoder(self.embedding(batch["source"]), masks.lengths(batch["source_lengths"]))
             hidden = tokens.gather(1, batch["places"][..., None].expand(-1, -1, tokens.shape[-1]))
-            if self.characters is not None:
-                hidden = torch.cat([hidden, self.characters(batch["characters"])], -1)
+            hidden = torch.cat([hidden, self.spelling(batch)], -1)
         return self.output(torch.tanh(self.joint(self.dropout(hidden))))

@@ -34,8 +34,8 @@ from regard.metrics import classes as metrics
 from regard.questions import Input, Number, Text
 from regard.tasks._batches import pad
 from regard.tasks._tokens import tokenizer_of
-from regard.tasks._words import plan
-from regard.tasks.task import LANGUAGE, AskedTask, Batch, Loader, check_split, loader_of
+from regard.tasks._words import by_length, plan
+from regard.tasks.task import LANGUAGE, AskedTask, Batch, Loader, check_split
 
 AGREEMENT, ECHO = "agreement", "echo"
 END = "</s>"
@@ -279,16 +279,12 @@ class Sentences(AskedTask):
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         items = self._items(split)
-        lengths = np.array([len(item.ids) + len(item.second) for item in items])
-        size = self.config.batch
-        planned = lru_cache(maxsize=1)(lambda epoch: plan(lengths, size, (seed, epoch) if shuffle else None))
-
-        def take(epoch: int, number: int) -> Batch:
-            return self._batch([items[row] for row in planned(epoch)[number]])
-
+        lengths = [len(item.ids) + len(item.second) for item in items]
         settings = {k: v for k, v in dataclasses.asdict(self.config).items() if k not in ("data", "tokens", "names")}
         content = zlib.crc32(np.concatenate([item.ids for item in items]).tobytes())
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, "content": content, **settings}
+        identity = {"split": split, "content": content, **settings}
         often = Counter(self.classes[item.label] for item in items)
         told = ", ".join(f"{count:,} {name}" for name, count in often.most_common(6))
-        return loader_of(take, len(planned(0)), identity, f"{len(items):,} sentences: {told}")
+        report = f"{len(items):,} sentences: {told}"
+        make = lambda rows: self._batch([items[row] for row in rows])  # noqa: E731
+        return by_length(lengths, self.config.batch, seed, shuffle, make, identity, report)

@@ -4,9 +4,9 @@
 or ``entities`` or ``parts``: made sentences (:mod:`regard.data.made_text`).
 
 A batch has ``source`` (B, S) and ``source_lengths``, tokens; ``places`` (B, W), the token with which each word begins;
-``lengths`` (B,), the number of words; ``characters`` (B, W, C); and ``tags`` (B, W). Tokens are the words themselves,
-or, with ``tokens``, the folder of a run, its subwords from bos to eos. Sentences of a batch are of like length; one
-that is longer than ``max_length`` tokens is read in several parts.
+``lengths`` (B,), the number of words; ``characters`` (B, W, C); ``shapes`` (B, W), see :func:`shape`; and ``tags``
+(B, W). Tokens are the words themselves, or, with ``tokens``, the folder of a run, its subwords from bos to eos.
+Sentences of a batch are of like length; one that is longer than ``max_length`` tokens is read in several parts.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from regard.metrics import tags as metrics
 from regard.questions import Input, Number, Text
 from regard.tasks._batches import pad
 from regard.tasks._tokens import tokenizer_of
-from regard.tasks._words import Vocabulary, plan
-from regard.tasks.task import LANGUAGE, AskedTask, Batch, Loader, check_split, loader_of
+from regard.tasks._words import Vocabulary, by_length, plan
+from regard.tasks.task import LANGUAGE, AskedTask, Batch, Loader, check_split
 
 ENTITIES, PARTS = "entities", "parts"
 ENDINGS = (".conll", ".conllu", ".conll.txt", ".txt", ".tsv", ".train", ".test", ".iob", ".bio")
@@ -130,7 +130,8 @@ class Tags(AskedTask):
     @property
     def sizes(self) -> dict[str, int]:
         vocab = len(self._words) if self.tokenizer is None else len(self.tokenizer)
-        return {"vocab": vocab, "tags": len(self.classes), "alphabet": len(self._letters)}
+        outside = self.classes.index("O") if self.names and "O" in self.classes else -1
+        return {"vocab": vocab, "tags": len(self.classes), "alphabet": len(self._letters), "outside": outside}
 
     # -----------------------------------------------------------------------------------------------------------------
     # Sentences
@@ -270,26 +271,38 @@ class Tags(AskedTask):
                 letters[row, place, : len(word)] = torch.tensor(word)
         batch = {"source": source, "source_lengths": source_lengths, "places": places, "lengths": lengths}
         batch["characters"] = letters
+        batch["shapes"], _ = pad(Ragged.of([[shape(word) for word in item.words] for item in items]), every)
         if items[0].tags:
             batch["tags"], _ = pad(Ragged.of([item.tags for item in items]), every)
         return batch
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         items = self._items(split)
-        lengths = np.array([len(item.words) for item in items])
-        size = self.config.batch
-        planned = lru_cache(maxsize=1)(lambda epoch: plan(lengths, size, (seed, epoch) if shuffle else None))
-
-        def take(epoch: int, number: int) -> Batch:
-            return self._batch([items[row] for row in planned(epoch)[number]])
-
+        lengths = [len(item.words) for item in items]
         settings = {k: v for k, v in dataclasses.asdict(self.config).items() if k not in ("data", "tokens")}
         content = zlib.crc32(np.concatenate([item.ids for item in items]).tobytes())
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, "content": content, **settings}
-        report = f"{len(items):,} sentences, {int(lengths.sum()):,} words, {len(self.classes)} tags"
-        return loader_of(take, len(planned(0)), identity, report)
+        identity = {"split": split, "content": content, **settings}
+        report = f"{len(items):,} sentences, {sum(lengths):,} words, {len(self.classes)} tags"
+        make = lambda rows: self._batch([items[row] for row in rows])  # noqa: E731
+        return by_length(lengths, self.config.batch, seed, shuffle, make, identity, report)
 
 
 def _plain(word: str) -> str:
     """A word as it is looked up: in lower case, every digit 0."""
     return re.sub(r"\d", "0", word.lower())
+
+
+def shape(word: str) -> int:
+    """What kind of word it looks like: 1 in lower case, 2 with a capital, 3 in capitals, 4 in mixed case, 5 with a
+    digit, 6 with @, # or an address, 7 without a letter."""
+    if word.startswith(("@", "#", "http")) and len(word) > 1:
+        return 6
+    if any(map(str.isdigit, word)):
+        return 5
+    if not any(map(str.isalpha, word)):
+        return 7
+    if word.islower():
+        return 1
+    if word.isupper() and len(word) > 1:
+        return 3
+    return 2 if word[0].isupper() and not any(map(str.isupper, word[1:])) else 4

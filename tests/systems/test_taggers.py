@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.layers.words import Characters
+from regard.layers.words import Characters, with_margin
 from regard.systems import aligned_tagger, tagger
 
 SIZES = {"vocab": 11, "tags": 3, "alphabet": 9, "embedding": 4, "filters": 5, "dropout": 0.0, "word_dropout": 0.0}
@@ -23,6 +23,7 @@ def batch():
         "places": torch.arange(4) * real,
         "lengths": lengths,
         "characters": letters * real[..., None],
+        "shapes": torch.tensor([[1, 2, 7, 1], [3, 1, 0, 0]]),
         "tags": tags * real,
     }
 
@@ -88,3 +89,16 @@ def test_a_transformer_has_the_names_of_bert():
     assert shared and all(name in one and one[name].shape == other[name].shape for name in shared)
     with pytest.raises(ValueError, match="encoder is one of lstm, transformer"):
         tagger.Config(vocab=11, tags=3, alphabet=9, encoder="gru")
+
+
+@pytest.mark.parametrize("system", [tagger.Tagger, aligned_tagger.AlignedTagger])
+def test_a_margin_makes_missing_an_entity_cost_more(system):
+    module, given = {tagger.Tagger: tagger, aligned_tagger.AlignedTagger: aligned_tagger}[system], batch()
+    losses = {}
+    for margin in (0.0, 2.0):
+        torch.manual_seed(0)
+        model = system(module.Config(**SIZES, hidden=3, outside=1, margin=margin))
+        losses[margin] = float(model.train()(given)["nll"]), float(model.eval()(given)["nll"])
+    assert losses[2.0][0] > losses[0.0][0] and losses[2.0][1] == losses[0.0][1]
+    scores, tags = torch.zeros(1, 3, 3), torch.tensor([[0, 1, 2]])
+    assert with_margin(scores, tags, 1, 2.0)[0].tolist() == [[0, 2, 0], [0, 0, 0], [0, 2, 0]]

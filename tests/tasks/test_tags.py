@@ -12,7 +12,7 @@ from regard.data import tags
 from regard.metrics import tags as metrics
 from regard.predictors.tagger import Tagger
 from regard.tasks.running_text import RunningConfig, RunningText
-from regard.tasks.tags import Config, Tags
+from regard.tasks.tags import Config, Tags, shape
 
 UD = """# sent_id = 1
 # text = We don't
@@ -174,3 +174,8 @@ def test_known_words_and_characters():
     rows = np.flatnonzero(batch["lengths"].numpy() == len(item.words))
     assert len(rows) and batch["characters"].shape[:2] == batch["tags"].shape == batch["places"].shape
     assert (batch["characters"][batch["places"] > 0] > 0).any(-1).all()
+
+
+def test_shapes_of_words():
+    words = ["word", "Word", "WORD", "wOrd", "B2", "@me", "!?", "I", "https://x.org", "McCoy"]
+    assert [shape(word) for word in words] == [1, 2, 3, 4, 5, 6, 7, 2, 6, 4]

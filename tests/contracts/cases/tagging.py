@@ -21,6 +21,7 @@ def words() -> Batch:
         "places": places,
         "lengths": LENGTHS.clone(),
         "characters": letters * real[..., None],
+        "shapes": torch.randint(1, 8, (B, W), generator=generator) * real,
         "tags": torch.randint(TAGS, (B, W), generator=generator) * real,
     }
 
@@ -30,7 +31,7 @@ def alone(batch: Batch) -> list[Batch]:
     found = []
     for b in range(B):
         row = {name: tensor[b : b + 1] for name, tensor in batch.items()}
-        row |= {name: row[name][:, : LENGTHS[b]] for name in ("places", "characters", "tags")}
+        row |= {name: row[name][:, : LENGTHS[b]] for name in ("places", "characters", "shapes", "tags")}
         found.append({**row, "source": row["source"][:, : TOKENS[b]]})
     return found
 
@@ -40,7 +41,7 @@ SMALL |= {"dropout": 0.0, "word_dropout": 0.0}
 LAYERS = {"encoder": "transformer", "dim": 8, "heads": 2, "layers": 2, "joint": 6}
 CASES = {
     "tagger": [
-        Case({**SMALL, "joint": 6}, words, alone, looks=False),
+        Case({**SMALL, "joint": 6, "outside": 2, "margin": 1.0}, words, alone, looks=False),
         Case({**SMALL, "joint": 6, "crf": False, "filters": 0}, words, alone, looks=False),
         Case({**SMALL, **LAYERS}, words, alone),
         Case({**SMALL, **LAYERS, "crf": False, "filters": 0, "norm": "post"}, words, alone),
