@@ -14,7 +14,7 @@ bin := .venv/bin
 # An interpreter that was upgraded away leaves a .venv that cannot start; set it up again.
 $(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
 
-.PHONY: help demo test test-slow bench bench-translate gallery results-translate results-vision lint clean
+.PHONY: help demo test test-slow bench bench-translate gallery results-translate results-vision results-pictures lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -43,6 +43,9 @@ results-translate: .venv/.ready-dev ## train and measure docs/results.md's trans
 
 results-vision: .venv/.ready-dev ## the same for those on vision
 	@$(bin)/python tools/results_vision.py --jobs $(JOBS) $(ARGS)
+
+results-pictures: .venv/.ready-dev ## the same for those on captions, video, sets, recipes and visual questions
+	@$(bin)/python tools/results_pictures.py --jobs $(JOBS) $(ARGS)
 
 lint: .venv/.ready-dev ## ruff, mypy and import-linter
 	@$(bin)/ruff check .

@@ -10,7 +10,17 @@ from torch import Tensor
 
 from regard import kernels
 from regard.kernels import groups
-from regard.parts import Score, Window
+from regard.memory import Memory
+from regard.parts import Part, Score, Window
+
+
+def of(
+    window: Window | None, query: Tensor, memory: Memory, allowed: Tensor | None, given: dict[Part, dict[str, Any]]
+) -> Everywhere | Nearby:
+    """The keys that are candidates at all."""
+    if window is None or not memory.length:
+        return Everywhere(memory.key, memory.value, allowed, memory.group)
+    return Nearby.within(window, query, memory.key, memory.value, allowed, **given[window])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Many heads: the recipe several times side by side, each head with projections of its own."""
+"""Many heads: attention several times side by side, each head with projections of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard import masks
-from regard.attention import Attended, Attention, Want
+from regard.attended import Attended, Want
+from regard.attention import Attention
 from regard.kernels.forms import AdditiveForm, DotForm, replaced
 from regard.masks import Mask, Span
 from regard.memory import Memory

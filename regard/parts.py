@@ -9,24 +9,24 @@ leading dimensions that query, key and value share, usually (B,) or (B, H).
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
 from regard import _lazy
 
 if TYPE_CHECKING:
-    from regard.attention import Attended
+    from regard.attended import Attended
     from regard.kernels.forms import AdditiveForm, DotForm, SplitForm, TiedForm
     from regard.memory import Memory
 
 KINDS = ("scores", "normalizers", "windows", "refiners", "positions", "glimpses")
 PROVIDED = ("state", "positions", "generator")
-"""What a part may name in ``needs`` and receives from the recipe; every other name is the caller's to pass."""
+"""What a part may name in ``needs`` and receives without the caller; every other name is the caller's to pass."""
 
 
 class Part(nn.Module):
-    """One exchangeable piece of the recipe."""
+    """One exchangeable piece of an attention."""
 
     equation: ClassVar[str] = ""
     """The formula in one line of Unicode, for ``regard list``."""
@@ -159,6 +159,19 @@ class Glimpse(Part):
     """Attention by position: parameters → weights over positions → read (and, for some, write)."""
 
     positional: ClassVar[bool] = True
+
+
+class Parts(NamedTuple):
+    """The parts of one attention."""
+
+    score: Score
+    normalizer: Normalizer
+    window: Window | None = None
+    refiner: Refiner | None = None
+
+    def stateful(self) -> list[Part]:
+        """The parts that carry a state, in the order of the flow."""
+        return [part for part in (self.window, self.score, self.refiner) if part is not None and "state" in part.needs]
 
 
 def names(kind: str) -> list[str]:

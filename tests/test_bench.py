@@ -1,10 +1,12 @@
 """The measurements: what is compared must be the same, and the table says what was measured."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
 
+from regard import spoiled
 from regard.bench import attention, graphs
 from regard.bench.measure import Case, Row, measure, table
 
@@ -61,11 +63,30 @@ def test_one_row_of_the_real_benchmark(tmp_path, capsys):
         attention.run(quick=True, only="nothing like it")
 
 
+def test_rows_of_modern_heads(capsys, monkeypatch):
+    """Small ones: each compares the same numbers before it is timed, and the growth of windows is printed."""
+    monkeypatch.setattr(attention, "_cases", lambda: iter(small))
+    small = [
+        partial(attention._sliding, 512, True),
+        partial(attention._sliding, 512, False),
+        *(partial(attention._sliding, length, True, grows=True) for length in (256, 512)),
+        attention._grouped,
+        partial(attention._checked, 2, 16),
+    ]
+    before = spoiled.harmless
+    rows = attention.run(quick=True)
+    assert {tuple(row.milliseconds) for row in rows} == {
+        *(("ours", "sdpa"), ("ours",), ("ours", "repeated", "sdpa"), ("ours", "unchecked"))
+    }
+    assert spoiled.harmless is before
+    assert "time ∝ T^" in capsys.readouterr().out
+
+
 def test_the_benchmark_of_graphs(tmp_path, capsys):
     pytest.importorskip("torch_geometric")
     rows = graphs.run(tmp_path / "bench.json", quick=True, only="GATv2 layer")
     found = json.loads((tmp_path / "bench.json").read_text())
-    assert found["machine"]["versions"]["torch-geometric"] and len(found["rows"]) == len(rows) == 4
+    assert found["machine"]["versions"]["torch-geometric"] and len(found["rows"]) == len(rows) == 6
     assert "MB pyg" in capsys.readouterr().out
     graphs.run(quick=True, only="growth")
     assert "time ∝ edges^" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import oracle
 import regard
-from regard import banded, masks
+from regard import banded, masks, skipping
 from regard.kernels import spans
 from regard.normalizers import Softmax
 from regard.scores import Additive, Gaussian
@@ -34,7 +34,7 @@ def paths(monkeypatch):
     """Which ways were gone, by name."""
     gone = []
     for name in ("_along", "_around"):
-        whole = getattr(regard.attention, name)
+        whole = getattr(skipping, name)
 
         def seen(*args, whole=whole, name=name):
             out = whole(*args)
@@ -42,7 +42,7 @@ def paths(monkeypatch):
                 gone.append(name)
             return out
 
-        monkeypatch.setattr(regard.attention, name, seen)
+        monkeypatch.setattr(skipping, name, seen)
     return gone
 
 

@@ -114,6 +114,29 @@ SETS: dict[str, DataSet] = {
         "Flickr_8k.devImages.txt and Flickr_8k.testImages.txt, and the images, as a folder or zip archives, into "
         "{folder}",
     ),
+    "daquar": DataSet(
+        about="795 photographs of rooms with 6,795 questions (Malinowski & Fritz 2014, arXiv:1410.0210)",
+        licence="for research",
+        page="https://www.mpi-inf.mpg.de/departments/computer-vision-and-machine-learning/research/"
+        "vision-and-language/visual-turing-challenge",
+        by_hand="Take the questions and answers of training and the images of NYU Depth V2 from {page} and put "
+        "qa_pairs.txt, a question with the name of its image and its answer below it, and the images, as a folder or "
+        "zip archive, into {folder}",
+    ),
+    "vqa": DataSet(
+        about="614,163 questions about COCO's images, ten answers each (Antol et al. 2015, arXiv:1505.00468)",
+        licence="CC BY 4.0; images as COCO has them",
+        page="https://visualqa.org/vqa_v1_download.html",
+        by_hand="Take the questions and annotations of the open-ended task and COCO's images of 2014 from {page} and "
+        "put the JSON files and train2014 and val2014, folders or zip archives, into {folder}",
+    ),
+    "food-plates": DataSet(
+        about="1,300 photographs of plates with 1 to 4 of ten foods",
+        licence="none stated: for research",
+        page="https://github.com/thearonn",
+        by_hand="Put labels.json, an object with the foods of each photograph, and the photographs, as a folder or zip "
+        "archive, from {page} into {folder}",
+    ),
     "msvd": DataSet(
         about="1,970 short clips of video with 40 captions each (Chen & Dolan 2011), as features of their frames",
         licence="for research",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.parts import Glimpse
 
 

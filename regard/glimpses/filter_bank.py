@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.parts import Glimpse
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import masks
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.masks import Mask
 from regard.memory import Memory
 from regard.parts import Glimpse

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from regard._lazy import nearest
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.glimpses.bilinear import Bilinear
 from regard.parts import Glimpse
 

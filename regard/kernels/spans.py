@@ -59,7 +59,7 @@ class Spans:
         return cls(first, stop, allowed, together)
 
     def pay(self, scores: int, heads: int) -> bool:
-        """Is it faster than to compute so many scores, those of all keys, and mask them?"""
+        """Is it faster than computing all N scores and masking them?"""
         return EACH * heads * _work(self.blocks) + BEGIN * len(self.blocks) <= scores
 
     def mask(self, block: Block, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:

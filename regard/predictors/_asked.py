@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import sys
@@ -72,11 +73,13 @@ class AskedPredictor(Predictor):
                     yield f"{one.name}\t{found.text}" if one.name else found.text
 
     def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
-        """What ``regard show`` shows of each question, given as its text or file; of the first example if none is: a
-        heading, if not empty, and a picture."""
+        """What ``regard show`` shows of each question, given as its text or file, or by its fields, or of the first
+        example if none is: a heading, if not empty, and a picture."""
         named = [one for word in what for one in _asking.named(self.Question, word, fields)]
-        if not what:
-            named = [_asking.Asked(one) for one in self.examples()[:1]]
+        if not what and _asking.whole(self.Question, fields):
+            named = list(_asking.alone(self.Question, fields))
+        elif not what:
+            named = [_asking.Asked(dataclasses.replace(one, **fields)) for one in self.examples()[:1]]
             if not named:
                 raise ValueError(f"{self.name}: say what to show")
         for one, found in zip(named, self.ask([one.question for one in named]), strict=True):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard import decode
-from regard.attention import witness
+from regard.attended import witness
 from regard.axes import Axis, merge
 from regard.decode.config import DecodeConfig
 from regard.decode.config import decode as search

@@ -205,6 +205,10 @@ class AskedTask(Task):
         """What is said of an item beside what was written about it, in sentences."""
         return []
 
+    def heading(self, item: Any, answer: str) -> str:
+        """The title of a picture of what was looked at for an answer."""
+        return answer
+
     def fields(self, item: Any, words: Words) -> dict[str, Any]:
         """What a program may want to read of what was written about an item, as JSON holds it."""
         return {}
