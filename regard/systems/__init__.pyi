@@ -6,6 +6,7 @@ from regard.systems.cnn import CNN as CNN
 from regard.systems.draw import DRAW as DRAW
 from regard.systems.gat import GAT as GAT
 from regard.systems.gpt import Gpt as Gpt
+from regard.systems.image_to_set import ImageToSet as ImageToSet
 from regard.systems.inverse_cooking import InverseCooking as InverseCooking
 from regard.systems.lstmn import Lstmn as Lstmn
 from regard.systems.luong import Luong as Luong
@@ -15,9 +16,11 @@ from regard.systems.ntm import NTM as NTM
 from regard.systems.ram import RAM as RAM
 from regard.systems.ram_agent import RAMAgent as RAMAgent
 from regard.systems.rnnsearch import RNNsearch as RNNsearch
+from regard.systems.san import SAN as SAN
 from regard.systems.seq2seq import Seq2seq as Seq2seq
 from regard.systems.show_and_tell import ShowAndTell as ShowAndTell
 from regard.systems.show_attend_tell import ShowAttendTell as ShowAttendTell
+from regard.systems.smem_vqa import SMemVQA as SMemVQA
 from regard.systems.stack_rnn import StackRNN as StackRNN
 from regard.systems.stn import STN as STN
 from regard.systems.tagger import Tagger as Tagger

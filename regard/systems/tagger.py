@@ -3,11 +3,11 @@
 Lample et al. 2016, *Neural Architectures for Named Entity Recognition* (arXiv:1603.01360), with characters by filters
 as Ma & Hovy 2016 (arXiv:1603.01354).
 
-A word is [E[word]; its shape; filters over its characters]. Two LSTMs read the sentence, or
-(``encoder="transformer"``) the layers of BERT, softmax(Q Kᵀ / √d) V with queries, keys and values all from the
-sentence; a linear layer of tanh(W h) scores the tags of each word, and a conditional random field chooses all tags of a
-sentence together (``crf``), or each word's is chosen alone. The Transformer's embeddings and layers have the names of BERT's, so that ``init`` in [train] finds
-them; it then reads BERT's tokens, and a word is the first of its tokens.
+A word is [E[word]; its shape; filters over its characters]. Two LSTMs read the sentence, or (``encoder="transformer"``)
+the layers of BERT, softmax(Q Kᵀ / √d) V with queries, keys and values all from the sentence; a linear layer of tanh(W
+h) scores the tags of each word, and a conditional random field chooses all tags of a sentence together (``crf``), or
+each word's is chosen alone. The Transformer's embeddings and layers have the names of BERT's, so that ``init`` in
+[train] finds them; it then reads BERT's tokens, and a word is the first of its tokens.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from regard.tasks.cooking import Cooking as Cooking
 from regard.tasks.counting import Counting as Counting
 from regard.tasks.digits import Digits as Digits
 from regard.tasks.graphs import Graphs as Graphs
+from regard.tasks.image_sets import ImageSets as ImageSets
 from regard.tasks.masked_text import MaskedText as MaskedText
 from regard.tasks.number_words import NumberWords as NumberWords
 from regard.tasks.running_text import RunningText as RunningText
@@ -17,3 +18,4 @@ from regard.tasks.tapes import Tapes as Tapes
 from regard.tasks.toy_grammar import ToyGrammar as ToyGrammar
 from regard.tasks.translation import Translation as Translation
 from regard.tasks.video_captions import VideoCaptions as VideoCaptions
+from regard.tasks.visual_questions import VisualQuestions as VisualQuestions
