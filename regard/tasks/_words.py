@@ -53,8 +53,8 @@ class Vocabulary:
         return [self.words[number] for number in tokens]
 
 
-def alike(
-    lengths: np.ndarray,
+def by_length(
+    lengths: Sequence[int] | np.ndarray,
     size: int,
     make: Callable[[np.ndarray, int, int], Batch],
     *,
@@ -64,7 +64,8 @@ def alike(
     report: str,
 ) -> Loader:
     """A loader of rows of like length, ``size`` at a time: batch k of an epoch is ``make(rows, epoch, k)``."""
-    planned = lru_cache(maxsize=1)(lambda epoch: plan(lengths, size, (seed, epoch) if shuffle else None))
+    every = np.asarray(lengths)
+    planned = lru_cache(maxsize=1)(lambda epoch: plan(every, size, (seed, epoch) if shuffle else None))
     return loader_of(lambda epoch, k: make(planned(epoch)[k], epoch, k), len(planned(0)), identity, report)
 
 

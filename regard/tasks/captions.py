@@ -31,7 +31,7 @@ from regard.metrics import captions as metrics
 from regard.metrics import pointing
 from regard.tasks._batches import pad
 from regard.tasks._images import ImageConfig, ImageTask, pixels_of
-from regard.tasks._words import Vocabulary, alike
+from regard.tasks._words import Vocabulary, by_length
 from regard.tasks.task import Batch, Loader, check_split, drawn
 
 
@@ -180,7 +180,7 @@ class Captions(ImageTask):
             f"{len(features):,} images, {len(owners):,} captions, {len(self.words):,} words, {unknown:.1f} % unknown; "
             f"{features.shape[1]} places of {features.shape[2]} features"
         )
-        return alike(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
+        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     def _batch_of_scenes(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
         seen = [self.scene(split, row, seed, epoch) for row in rows]

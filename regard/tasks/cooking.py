@@ -41,7 +41,7 @@ from regard.metrics import sets as set_metrics
 from regard.questions import Image, Input, Number, Text
 from regard.tasks._batches import pad
 from regard.tasks._images import ImageConfig, ImageTask, Item
-from regard.tasks._words import Vocabulary, alike
+from regard.tasks._words import Vocabulary, by_length
 from regard.tasks.task import Batch, Loader, check_split, drawn
 
 DISHES = "dishes"
@@ -378,7 +378,7 @@ class Cooking(ImageTask):
             f"{len(sets):,} recipes, {len(features):,} with a photograph, {len(self.names):,} ingredients, "
             f"{len(self.words):,} words, {unknown:.1f} % unknown" + (f"; {self.bad}" if self.bad.total else "")
         )
-        return alike(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
+        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     def _whole(
         self,

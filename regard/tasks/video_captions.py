@@ -39,7 +39,7 @@ from regard.metrics import captions as metrics
 from regard.metrics import pointing
 from regard.questions import Clip, Input, Number
 from regard.tasks._batches import pad
-from regard.tasks._words import Vocabulary, alike
+from regard.tasks._words import Vocabulary, by_length
 from regard.tasks.task import VISION, AskedTask, Batch, Loader, check_split, drawn
 
 MOVES = "moves"
@@ -350,7 +350,7 @@ class VideoCaptions(AskedTask):
             f"{len(features):,} clips, {len(owners):,} captions, {len(self.words):,} words, {unknown:.1f} % unknown; "
             f"up to {max(map(len, features))} frames of {self.known['width']} features"
         )
-        return alike(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
+        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     def _batch_of_moves(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
         made = [self.clip(split, row, seed, epoch) for row in rows]

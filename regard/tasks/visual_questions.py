@@ -33,7 +33,7 @@ from regard.metrics import pointing
 from regard.questions import Image, Input, Number, Text
 from regard.tasks._batches import pad
 from regard.tasks._images import ImageConfig, ImageTask, Item
-from regard.tasks._words import Vocabulary, alike
+from regard.tasks._words import Vocabulary, by_length
 from regard.tasks.task import Batch, Loader, drawn
 
 
@@ -231,7 +231,7 @@ class VisualQuestions(ImageTask):
             f"{len(self.classes):,} answers, {100 * float((right < 0).mean()):.1f} % of the right ones unknown"
             + (f"; {self.bad}" if self.bad.total else "")
         )
-        return alike(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
+        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     # -----------------------------------------------------------------------------------------------------------------
     # Metrics
