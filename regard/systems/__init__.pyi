@@ -3,6 +3,7 @@ from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
 from regard.systems.cnn import CNN as CNN
 from regard.systems.draw import DRAW as DRAW
 from regard.systems.gat import GAT as GAT
+from regard.systems.handwriting import Handwriting as Handwriting
 from regard.systems.inverse_cooking import InverseCooking as InverseCooking
 from regard.systems.luong import Luong as Luong
 from regard.systems.memn2n import MemN2N as MemN2N

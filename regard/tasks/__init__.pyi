@@ -7,6 +7,7 @@ from regard.tasks.cooking import Cooking as Cooking
 from regard.tasks.counting import Counting as Counting
 from regard.tasks.digits import Digits as Digits
 from regard.tasks.graphs import Graphs as Graphs
+from regard.tasks.handwriting import Handwriting as Handwriting
 from regard.tasks.number_words import NumberWords as NumberWords
 from regard.tasks.squad import Squad as Squad
 from regard.tasks.tapes import Tapes as Tapes
