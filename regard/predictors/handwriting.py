@@ -134,7 +134,7 @@ class Handwriting(AskedPredictor):
         yield strokes.picture(places, begins=drawn.begins, density=density, title=f"{title}: expected")
 
     def answer(
-        self, file: Path | None, *, out: Path | None = None, animate: bool = False, as_json: bool = False, **fields: Any
+        self, file: Path | None, *, out: str = "", animate: bool = False, as_json: bool = False, **fields: Any
     ) -> Iterator[str]:
         """What ``regard predict`` prints of each line of a file, or of one text that is no file.
 
@@ -143,18 +143,19 @@ class Handwriting(AskedPredictor):
             animate: an .svg writes itself.
             as_json: a JSON object a line, with the strokes.
         """
-        if out is None:
+        if not out:
             yield from self._printed(file, as_json, fields)
             return
-        if animate and out.suffix.lower() != ".svg":
+        whole = Path(out)
+        if animate and whole.suffix.lower() != ".svg":
             raise ValueError(f"{out}: animate=true is for .svg; a page, .html, moves by itself")
         asked = list(self._lines(file, fields))
         found = self.ask([one.question for one in asked])
         for number, (one, each) in enumerate(zip(asked, found, strict=True), 1):
             if isinstance(each, ValueError):
                 raise ValueError(f"{one.place}: {each}" if one.place else str(each))
-            path = out if len(asked) == 1 else out.with_stem(f"{out.stem}-{number}")
-            if out.suffix.lower() == ".svg":
+            path = whole if len(asked) == 1 else whole.with_stem(f"{whole.stem}-{number}")
+            if whole.suffix.lower() == ".svg":
                 data = each.pictures[0].view().data  # type: ignore[misc]
                 held = data["weights"]
                 parts = data["points"], data["characters"], None if held is None else held.values
@@ -196,5 +197,5 @@ def _follows(drawn: Drawn) -> float:
 def _rounded(drawn: Drawn) -> list[list[list[float]]]:
     """What was written as strokes of points (x, y)."""
     ends = np.flatnonzero(drawn.points[:, 2] > 0.5) + 1
-    return [np.round(each, 2).tolist() for each in np.split(drawn.places[:, :2], ends) if len(each)]
+    return [np.round(each.astype(float), 2).tolist() for each in np.split(drawn.places[:, :2], ends) if len(each)]
 

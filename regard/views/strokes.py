@@ -12,12 +12,12 @@ from __future__ import annotations
 import html
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.views._fonts import drawable
+from regard.views._pixels import shaded
 from regard.views._shared import INK, MUTED, as_array, names_of, printable
 from regard.views.page import Quantized, View
 from regard.views.picture import Picture
@@ -179,8 +179,8 @@ def density_map(points: Any, mixture: Mapping[str, Any]) -> np.ndarray:
     for t, m in np.argwhere(parts["weights"] > 0.01):
         (cx, cy), rho = before[t] + parts["mean"][t, m], parts["correlation"][t, m]
         sx, sy = np.maximum(parts["deviation"][t, m], 0.6 / scale)
-        a, b = np.searchsorted(xs, [cx - 3.5 * sx, cx + 3.5 * sx])
-        c, d = np.searchsorted(ys, [cy - 3.5 * sy, cy + 3.5 * sy])
+        a, b = np.searchsorted(xs, [cx - 5 * sx, cx + 5 * sx])
+        c, d = np.searchsorted(ys, [cy - 5 * sy, cy + 5 * sy])
         if a == b or c == d:
             continue
         x, y, rest = (xs[a:b] - cx) / sx, (ys[c:d, None] - cy) / sy, 1 - rho**2
@@ -282,10 +282,11 @@ def terminal(
     weights: Any = None,
     *,
     begins: int = 0,
+    density: Any = None,
     width: int | None = None,
     blocks: bool | None = None,
 ) -> str:
-    """The line in dots, and below it each letter where the window was at it most.
+    """The line in dots, and below it each letter where the window was at it most; or a map of densities in shades.
 
     Args:
         width: cells in a line; the terminal's if None.
@@ -295,10 +296,16 @@ def terminal(
     if not len(ink.points):
         return "nothing was written"
     width = max(24, min(shutil.get_terminal_size().columns if width is None else width, 160))
+    if density is not None:
+        step = max(1, -(-as_array(density).shape[1] // width))
+        field = as_array(density)
+        for axis in (0, 1):
+            field = np.maximum.reduceat(field, np.arange(0, field.shape[axis], step), axis=axis)
+        return "\n".join(line.rstrip() for line in shaded(field, blocks))
     fine = printable("\u28ff") if blocks is None else blocks
     left, top, wide, high = ink.box
     across, down = (2, 4) if fine else (1, 1)
-    scale = min(across * width / wide, down * 24 / high * (1 if fine else 1))
+    scale = min(across * width / wide, down * 24 / high)
     shape = 1.0 if fine else 0.5  # a letter is twice as high as wide
     rows, columns = max(1, round(high * scale * shape)), max(1, round(wide * scale))
     dots = np.zeros((rows + down, columns + across), bool)
@@ -377,7 +384,7 @@ def picture(
 
     return Picture(
         title,
-        partial(terminal, *line, **given),
+        lambda: terminal(*line, **given, density=field()),
         lambda: view(*line, **drawn, density=field()),
         lambda: figure(*line, **drawn, density=field()),
     )
