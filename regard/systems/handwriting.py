@@ -12,8 +12,9 @@ the query is its state, keys are the places of characters, values the characters
 Without characters it is the prediction network of section 4. What comes next is a mixture of M Gaussians in the plane
 for the offset and a Bernoulli for the pen (eqs. 15-25); the loss is −log p in nats per point (eq. 26), by log-sum-exp.
 A text is written by drawing points. With a bias b, σ = exp(σ̂ − b) and π = softmax(π̂ (1 + b)) (eqs. 61-62): tidier.
-Primed with points and their text, it goes on in that style. It stops when φ one place behind the text is larger than
-at every character.
+Primed with points and their text, it goes on in that style. The text is over when φ one place behind it is larger than
+at every character. The window runs ahead of the pen, so that the bar of a last t would be missing: it stops when the pen
+then rests, lifted twice in a row, as lines of the training data end, or after the points of one more character.
 
 Gradients are clipped as in the paper, each number of the gradient of the sum over points: within ±100 where they enter
 the output layer's sums, within ±10 at the sums of each LSTM gate.
@@ -134,7 +135,8 @@ class Handwriting(nn.Module):
     """Prediction and synthesis network; see the module's docstring.
 
     A batch has ``points`` (B, T + 1, 3) from the point where the line begins, ``lengths`` (B,), how many follow it, and
-    for synthesis ``text`` (B, U), numbers of characters, and ``text_lengths`` (B,).
+    for synthesis ``text`` (B, U), numbers of characters, and ``text_lengths`` (B,). With ``rests`` the last point of each
+    line is a rest of the pen, which is learned and not measured.
     """
 
     uses: ClassVar[dict[str, Use]] = {
@@ -167,16 +169,21 @@ class Handwriting(nn.Module):
         """The loss in nats per point, and its parts: the offset (``where``) and the pen."""
         self._check(batch)
         points, lengths = batch["points"], batch["lengths"]
-        count = lengths.sum().float()
+        rests = len(lengths) if "rests" in batch else 0
+        count = lengths.sum().float() - rests
         share = 1 / float(count.clamp(min=1))
         raw, _ = self.run(batch, share)
         asked = torch.arange(raw.shape[1], device=raw.device) < lengths[:, None]
         rows, target = _Clipped.apply(raw, self.config.clip_output * share)[asked], points[:, 1:][asked]
         expected = self.mixture(rows)
-        where = -expected.log_density(target[:, :2]).sum() * share
-        pen = functional.binary_cross_entropy_with_logits(expected.pen, target[:, 2], reduction="sum") * share
-        loss = where + pen
-        return {"loss": loss, "count": count, "nll": loss.detach(), "where": where.detach(), "pen": pen.detach()}
+        where = -expected.log_density(target[:, :2])
+        pen = functional.binary_cross_entropy_with_logits(expected.pen, target[:, 2], reduction="none")
+        loss = (where.sum() + pen.sum()) * share
+        if rests:
+            moves = torch.ones_like(where).index_fill_(0, lengths.cumsum(0) - 1, 0.0)
+            where, pen = where * moves, pen * moves
+        where, pen = where.detach().sum() * share, pen.detach().sum() * share
+        return {"loss": loss, "count": count, "nll": where + pen, "where": where, "pen": pen}
 
     def mixture(self, raw: Tensor) -> Mixture:
         """What the numbers (…, 1 + 6M) of the output mean."""
@@ -297,14 +304,20 @@ class Handwriting(nn.Module):
         point, next_point = primed[:, 0].clone(), np.empty((count, 3), np.float32)
         points, phis, expected = [], [], []
         lengths, going, stopped = last.copy(), last > 0, np.zeros(count, bool)
+        over = np.full(count, limit + 1)  # since when the text is
         places = self._text(batch)[1].cpu().numpy() if self.config.characters else None
+        lifted = np.zeros(count, bool)
         for t in range(limit):
             phi, raw = pen.step(point)
             if places is not None:
                 behind = phi[np.arange(count), places]
                 before = np.where(np.arange(phi.shape[1]) < places[:, None], phi, 0).max(1)
-                here = going & (behind > before) & (t >= ends)
-                lengths[here], stopped[here], going[here] = t, True, False
+                over = np.where((behind > before) & (t >= ends), np.minimum(over, t), over)
+                since, up = t - over, (point[:, 2] > 0.5).cpu().numpy()
+                rests = (since >= 0) & up & lifted
+                late = (since >= 2 * self.config.pace) | ((since >= self.config.pace) & up)
+                here, lifted = going & (rests | late), up
+                lengths[here], stopped[here], going[here] = t - rests[here], True, False
                 if not going.any():
                     break
             pen.draw(noise[:, t], biases, next_point)

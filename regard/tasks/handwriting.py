@@ -6,7 +6,8 @@ systems predict points from points alone; ``join`` puts drawings beside each oth
 
 A batch has ``points`` (B, T + 1, 3), offsets with mean 0 and variance 1 over the training data and whether the pen is
 lifted, from zeros where the line begins; ``lengths`` (B,), the points that follow; and with texts ``text`` (B, U),
-numbers of characters (0 for one that is not known), and ``text_lengths`` (B,).
+numbers of characters (0 for one that is not known), ``text_lengths`` (B,), and ``rests``: each line then ends with a
+point where the pen rests, so that systems learn when a line is finished.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from regard.tasks.task import SPEECH, AskedTask, Batch, Loader, check_split, loa
 LETTERS = "letters"
 FURTHEST = 10.0
 """The largest offset after normalization; longer ones, such as from the end of a page, are shortened."""
+REST = np.array([0.0, 0.0, 1.0], np.float32)
+"""The point after the last: the pen stays where it is, lifted."""
 SLOWEST, SPARE = 2.5, 40
 """A line ends at the latest after SLOWEST times the usual number of points for its text, and SPARE more."""
 BIASES = ("0", "0.15", "0.25", "0.5", "0.75", "1", "1.5", "2", "3", "5", "10")
@@ -264,7 +267,7 @@ class Handwriting(AskedTask):
             return plan(lengths, config.batch, (seed, epoch) if shuffle else None)
 
         def make(epoch: int, number: int) -> Batch:
-            return self._batch([self._item(lines[row]) for row in rows(epoch)[number]])
+            return self._batch([self._item(lines[row]) for row in rows(epoch)[number]], rests=config.text)
 
         settings = {name: value for name, value in dataclasses.asdict(config).items() if name not in _PLACES}
         identity = {"split": split, "seed": seed, "shuffle": shuffle, "config": settings, "lines": len(lines)}
@@ -274,12 +277,15 @@ class Handwriting(AskedTask):
         told += f"; {self.bad}" if self.bad.total else ""
         return loader_of(make, len(rows(0)), identity, told)
 
-    def _batch(self, items: Sequence[Item]) -> Batch:
-        lengths = np.array([len(item.points) - 1 for item in items])
+    def _batch(self, items: Sequence[Item], *, rests: bool = False) -> Batch:
+        lengths = np.array([len(item.points) - 1 + rests for item in items])
         points = np.zeros((len(items), int(lengths.max(initial=0)) + 1, 3), np.float32)
         for row, item in zip(points, items):
             row[1 : len(item.points)] = self.normalized(item.points[1:])
+            if rests:
+                row[len(item.points)] = self.normalized(REST)
         batch = {"points": torch.from_numpy(points), "lengths": torch.from_numpy(lengths)}
+        batch |= {"rests": torch.ones(())} if rests else {}
         if self.config.text:
             texts = [self.encode(item.told) for item in items]
             sizes = torch.tensor([len(text) for text in texts])

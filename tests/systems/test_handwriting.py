@@ -215,17 +215,34 @@ def test_it_goes_on_from_what_it_is_primed_with():
     assert torch.equal(written.lengths, batch["lengths"] + 5)
 
 
-def test_it_stops_one_place_behind_the_text():
-    """A window of one Gaussian that moves half a place a point is nearest to place U after the 2U-th point."""
+@pytest.mark.parametrize("up", [False, True])
+def test_it_stops_when_the_text_is_over_and_the_pen_rests(up):
+    """A window of one Gaussian that moves half a place a point is nearer to place U than to U − 1 before point 2U."""
     model = network(window=1)
     with torch.no_grad():
         model.window.query.weight.zero_()
         model.window.query.bias.copy_(torch.tensor([0.0, 0.0, math.log(0.5)]))
+        model.output.weight[0], model.output.bias[0] = 0, 50.0 if up else -50.0
     written = model.write(begun(lines()), most=100, seeds=range(4))
-    # before point t + 1 the window is at (t + 1) / 2, and nearer to U than to U − 1 from (t + 1) / 2 > U − ½ on
-    assert written.lengths.tolist() == [2 * size - 1 for size in (6, 3, 1, 4)]
+    over = [2 * size - 1 for size in (6, 3, 1, 4)]
+    if up:  # the last point is the rest; of the shortest text it is the second
+        assert written.lengths.tolist() == [over[0] - 1, over[1] - 1, 1, over[3] - 1]
+    else:  # a pen that is never lifted may finish for two more characters
+        assert written.lengths.tolist() == [each + 2 * SIZES["pace"] for each in over]
     assert written.stopped.all()
     assert not model.write(begun(lines()), most=1, seeds=range(4)).stopped[0]
+
+
+def test_a_rest_is_learned_and_not_measured():
+    model, batch = network(), lines()
+    rested = {**batch, "points": torch.nn.functional.pad(batch["points"], (0, 0, 0, 1)), "lengths": batch["lengths"] + 1}
+    rested["points"][torch.arange(4), rested["lengths"]] = torch.tensor([0.0, 0.0, 1.0])
+    rested["rests"] = torch.ones(())
+    plain, found = model(batch), model(rested)
+    assert found["count"] == plain["count"]
+    assert torch.allclose(found["nll"], plain["nll"], atol=1e-5)
+    total = model({name: value for name, value in rested.items() if name != "rests"})
+    assert torch.allclose(found["loss"] * found["count"], total["loss"] * total["count"], atol=1e-4)
 
 
 def test_a_large_bias_draws_the_likeliest_mean():
