@@ -133,7 +133,7 @@ SETS: dict[str, DataSet] = {
         about="lines of handwriting as strokes of a pen, of 221 writers (Liwicki & Bunke 2005)",
         licence="for research; neither the data nor what is trained on it is redistributed here",
         page="https://fki.tic.heia-fr.ch/databases/iam-on-line-handwriting-database",
-        by_hand="Register at {page}, and write the lines as lines.npz (points, offsets, ids and text) or as .jsonl, see "
+        by_hand="Register at {page}, and write the lines as lines.npz (points, offsets, ids and text) or .jsonl, see "
         "regard/data/strokes.py, into {folder}",
     ),
     "sketches": DataSet(

@@ -72,7 +72,7 @@ def _basis(letter: str, stroke: int) -> np.ndarray:
     """(N, P): a stroke's points as sums of its P control points, at equal distances where these are not moved."""
     controls, corners = _controls(letter)[stroke]
     count = len(controls)
-    ends = [0, *(i for i in np.flatnonzero(corners) if 0 < i < count - 1), count - 1]
+    ends = [0, *(i for i in np.flatnonzero(corners).tolist() if 0 < i < count - 1), count - 1]
     share = np.linspace(0, 1, 8, endpoint=False)[:, None]
     found = []
     for first, last in pairwise(ends):

@@ -1,9 +1,9 @@
 """A layer of LSTM, alone or with Graves's window on a text between its steps, fused (Graves 2013, arXiv:1308.0850).
 
-In plain PyTorch a step is some thirty tiny operations, as many backward, and each adds its part to the gradient of every
-weight. Here a step is one or two matrix products and one or two loops, and the gradients of the weights are one matrix
-product at the end. float32 on the CPU; the plain twin is in :mod:`regard.systems.handwriting`, by the parts of the core,
-and :func:`fits` says when this one may stand in for it.
+In plain PyTorch a step is some thirty tiny operations, as many backward, and each adds its part to the gradient of
+every weight. Here a step is one or two matrix products and one or two loops, and the gradients of the weights are one
+matrix product at the end. float32 on the CPU; the plain twin is in :mod:`regard.systems.handwriting`, by the parts of
+the core, and :func:`fits` says when this one may stand in for it.
 
 :class:`Pen` writes with a whole network, a point a step.
 """
@@ -190,7 +190,8 @@ class Pen:
                 rows, columns = torch.cat([given, below, recurrent], 1), slice(width, 3 * width + seen)
             sums, cell = new(batch, 4 * width), new(batch, width)
             product = (bias.contiguous(), self.state[:, columns], rows.t().contiguous(), sums)
-            self._layers.append((product, (sums.numpy(), cell.numpy(), cell.numpy(), self.state.numpy()[:, self._h[n]])))
+            hidden = self.state.numpy()[:, self._h[n]]
+            self._layers.append((product, (sums.numpy(), cell.numpy(), cell.numpy(), hidden)))
         whole = new(len(output[0]), self.state.shape[1])
         for place, part in zip(self._h, output[0].split(width, 1)):
             whole[:, place] = part

@@ -113,7 +113,8 @@ class Handwriting(AskedPredictor):
     def _answer(self, item: Any, drawn: Drawn, question: Any) -> Answer:
         new = len(drawn.points) - drawn.begins
         lifts = int(drawn.points[drawn.begins :, 2].sum())
-        text = f"“{item.text}” in {new} points and {max(lifts, 1)} strokes" if item.text else f"{new} points, {lifts} strokes"
+        size = f"{new} points and {max(lifts, 1)} strokes"
+        text = f"“{item.text}” in {size}" if item.text else size
         notes = [] if drawn.stopped or not item.text else ["It did not find the end of the text, and was stopped."]
         notes += [f"In the style of “{item.primed}”."] if item.primed else []
         more = ("Write it again", {"seed": (question.seed + 1) % 10000})

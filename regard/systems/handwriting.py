@@ -13,8 +13,8 @@ Without characters it is the prediction network of section 4. What comes next is
 for the offset and a Bernoulli for the pen (eqs. 15-25); the loss is −log p in nats per point (eq. 26), by log-sum-exp.
 A text is written by drawing points. With a bias b, σ = exp(σ̂ − b) and π = softmax(π̂ (1 + b)) (eqs. 61-62): tidier.
 Primed with points and their text, it goes on in that style. The text is over when φ one place behind it is larger than
-at every character. The window runs ahead of the pen, so that the bar of a last t would be missing: it stops when the pen
-then rests, lifted twice in a row, as lines of the training data end, or after the points of one more character.
+at every character. The window runs ahead of the pen, so that the bar of a last t would be missing: it stops when the
+pen then rests, lifted twice in a row, as lines of the training data end, or after the points of one more character.
 
 Gradients are clipped as in the paper, each number of the gradient of the sum over points: within ±100 where they enter
 the output layer's sums, within ±10 at the sums of each LSTM gate.
@@ -45,6 +45,8 @@ from regard.layers.use import Use
 Batch = dict[str, Tensor]
 CORRELATION = 0.95
 """The largest |ρ|."""
+BLOCK = 256
+"""Points for which noise is drawn at once."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,8 @@ class Handwriting(nn.Module):
     """Prediction and synthesis network; see the module's docstring.
 
     A batch has ``points`` (B, T + 1, 3) from the point where the line begins, ``lengths`` (B,), how many follow it, and
-    for synthesis ``text`` (B, U), numbers of characters, and ``text_lengths`` (B,). With ``rests`` the last point of each
-    line is a rest of the pen, which is learned and not measured.
+    for synthesis ``text`` (B, U), numbers of characters, and ``text_lengths`` (B,). With ``rests`` the last point of
+    each line is a rest of the pen, which is learned and not measured.
     """
 
     uses: ClassVar[dict[str, Use]] = {
@@ -151,11 +153,10 @@ class Handwriting(nn.Module):
         super().__init__()
         self.config = config
         seen, hidden = 3 + config.characters, config.hidden
-        self.cells = nn.ModuleList(
-            nn.LSTMCell(seen + (hidden if number else 0), hidden) for number in range(config.layers)
-        )
-        for cell in self.cells:
+        cells = [nn.LSTMCell(seen + (hidden if number else 0), hidden) for number in range(config.layers)]
+        for cell in cells:
             _begin(cell)
+        self.cells: Any = nn.ModuleList(cells)
         if config.characters:
             self.window = MixtureWindow(hidden, config.window)
             with torch.no_grad():
@@ -210,16 +211,15 @@ class Handwriting(nn.Module):
         return self.output(states).transpose(0, 1), phi
 
     def _fused(self, given: Tensor, batch: Batch, limit: float) -> tuple[Tensor, None]:
-        config, states = self.config, []
-        read = None
+        config = self.config
+        read, states = None, list[Tensor]()
         for number, cell in enumerate(self.cells):
             weight, recurrent, window = cell.weight_ih, cell.weight_hh, None
             if number == 0:
                 rows = given
                 if config.characters:
                     weight, looks = weight.split([3, config.characters], 1)
-                    recurrent = torch.cat([looks, recurrent], 1)
-                    window = lstm.Window(*self.window.query.parameters(), *self._text(batch), config.characters)
+                    recurrent, window = torch.cat([looks, recurrent], 1), self._window(batch)
             else:
                 rows = torch.cat([given, states[-1]] if read is None else [given, read, states[-1]], -1)
             gates = functional.linear(rows, weight, cell.bias_ih + cell.bias_hh)
@@ -230,12 +230,13 @@ class Handwriting(nn.Module):
         return torch.cat(states, -1), None
 
     def _plain(self, given: Tensor, batch: Batch, limit: float) -> tuple[Tensor, Tensor | None]:
-        state, outs, phis = self.start(batch), [], []
+        state, outs, phis = self.start(batch), list[Tensor](), list[Tensor]()
         for point in given.unbind(0):
             state, phi = self._advance(point, state, limit)
             outs.append(torch.cat(state["hidden"], -1))
-            phis.append(phi)
-        return torch.stack(outs), torch.stack(phis, 1) if self.config.characters else None
+            if phi is not None:
+                phis.append(phi)
+        return torch.stack(outs), torch.stack(phis, 1) if phis else None
 
     def start(self, batch: Batch) -> dict[str, Any]:
         """The state before the first point."""
@@ -342,6 +343,10 @@ class Handwriting(nn.Module):
     def _pen(self, batch: Batch) -> Any:
         return _Fused(self, batch) if lstm.fits(batch["points"], self.output.weight) else _Plain(self, batch)
 
+    def _window(self, batch: Batch) -> lstm.Window:
+        asks = self.window.query
+        return lstm.Window(asks.weight, asks.bias, *self._text(batch), characters=self.config.characters)
+
     def _text(self, batch: Batch) -> tuple[Tensor, Tensor]:
         return batch["text"], batch["text_lengths"]
 
@@ -357,7 +362,8 @@ class Handwriting(nn.Module):
                     raise ValueError(f"the synthesis network writes a text: {name!r} is missing in the batch")
             codes, sizes = self._text(batch)
             if codes.ndim != 2 or len(codes) != len(points) or sizes.shape != lengths.shape:
-                raise ValueError(f"text {tuple(codes.shape)} and text_lengths {tuple(sizes.shape)} for {len(points)} lines")
+                shapes = f"text {tuple(codes.shape)} and text_lengths {tuple(sizes.shape)}"
+                raise ValueError(f"{shapes} for {len(points)} lines")
             if codes.numel() and not 0 <= int(codes.min()) <= int(codes.max()) < self.config.characters:
                 raise ValueError(f"characters are numbers below {self.config.characters}, not {int(codes.max())}")
             if len(sizes) and not 0 <= int(sizes.min()) <= int(sizes.max()) <= codes.shape[1]:
@@ -368,10 +374,9 @@ class _Fused:
     """Writing by compiled loops."""
 
     def __init__(self, model: Handwriting, batch: Batch):
-        config, window = model.config, None
+        config = model.config
         layers = [(cell.weight_ih, cell.weight_hh, cell.bias_ih + cell.bias_hh) for cell in model.cells]
-        if config.characters:
-            window = lstm.Window(*model.window.query.parameters(), *model._text(batch), config.characters)
+        window = model._window(batch) if config.characters else None
         output = model.output.weight, model.output.bias
         self.pen = lstm.Pen(layers, output, window, len(batch["points"]), math.log(config.least), CORRELATION)
         self.draw = self.pen.draw
@@ -411,8 +416,10 @@ def noise_of(seed: int, steps: int) -> np.ndarray:
     """(steps, 4): what chooses the Gaussian and the pen, from 0 to 1, and two normal numbers; the longer the more, and
     the beginning is the same."""
     random = np.random.default_rng(seed)
-    blocks = [np.concatenate([random.random((256, 2)), random.standard_normal((256, 2))], 1) for _ in range(0, steps, 256)]
-    return np.concatenate([*blocks, np.zeros((0, 4))])[:steps].astype(np.float32)
+    blocks = [np.zeros((0, 4))]
+    for _ in range(0, steps, BLOCK):
+        blocks.append(np.concatenate([random.random((BLOCK, 2)), random.standard_normal((BLOCK, 2))], 1))
+    return np.concatenate(blocks)[:steps].astype(np.float32)
 
 
 class _Clipped(torch.autograd.Function):

@@ -1,8 +1,8 @@
 """Text in, strokes of a pen out; or strokes that go on from strokes.
 
-``data`` is a file or folder of :mod:`regard.data.strokes` (IAM-OnDB, drawings, one's own JSON lines) or ``letters``: lines
-in a stroke font of our own, made up (:mod:`regard.data.letters`). With ``text = false`` the texts are left out, and
-systems predict points from points alone; ``join`` puts drawings beside each other.
+``data`` is a file or folder of :mod:`regard.data.strokes` (IAM-OnDB, drawings, one's own JSON lines) or ``letters``:
+lines in a stroke font of our own, made up (:mod:`regard.data.letters`). With ``text = false`` the texts are left out,
+and systems predict points from points alone; ``join`` puts drawings beside each other.
 
 A batch has ``points`` (B, T + 1, 3), offsets with mean 0 and variance 1 over the training data and whether the pen is
 lifted, from zeros where the line begins; ``lengths`` (B,), the points that follow; and with texts ``text`` (B, U),
@@ -115,8 +115,8 @@ class Item:
 
 class Handwriting(AskedTask):
     """Strokes; see the module's docstring. What is known without the data: ``characters``, ``mean`` and ``deviation``
-    of the offsets, ``pace``, the points to a character, a ``sample`` of the texts, and ``alone``, a mixture of Gaussians
-    without context."""
+    of the offsets, ``pace``, the points to a character, a ``sample`` of the texts, and ``alone``, a mixture of
+    Gaussians without context."""
 
     kind: ClassVar[str] = "handwriting"
     family: ClassVar[str] = SPEECH
@@ -228,9 +228,8 @@ class Handwriting(AskedTask):
         kept = [line for line in found if 2 <= len(line.points) <= config.max_points + 1]
         kept = [line for line in kept if line.text] if config.text else kept
         if not kept:
-            raise ValueError(
-                f"{self.place}: none of {len(found)} lines for {split!r} has a text and at most {config.max_points} points"
-            )
+            wanted = f"a text and at most {config.max_points} points"
+            raise ValueError(f"{self.place}: none of {len(found)} lines for {split!r} has {wanted}")
         self.left_out = len(found) - len(kept)
         return kept
 

@@ -1,15 +1,16 @@
-"""Lines written with a pen, and which letter it was at: the pictures of Graves 2013 (arXiv:1308.0850), figures 10 to 16.
+"""Lines written with a pen, and which letter it was at: the pictures of Graves 2013 (arXiv:1308.0850).
 
-``figure`` draws the line and above it the window on the text, which moves forward like a staircase; ``density`` what was
-expected of each next point, as a map under the ink. ``svg`` is the line alone as a small vector drawing, which can write
-itself: the pen moves and the letter lights up. ``terminal`` draws with dots, each letter below its ink.
+``figure`` draws the line and above it the window on the text, which moves forward like a staircase, or below the ink a
+map of what was expected of each next point (``density_map``). ``svg`` is the line alone as a small drawing, which
+can write itself: the pen moves and the letter lights up. ``terminal`` draws with dots, each letter below its ink.
 
-Points are (N, 3): x, y downwards, and 1 where the pen is lifted after the point. Weights are (U, N), characters × points.
+Points are (N, 3): x, y downwards, and 1 where the pen is lifted after the point; weights (U, N), characters × points.
 """
 
 from __future__ import annotations
 
 import html
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,7 @@ class Ink:
         if weights is not None:
             matrix = as_array(weights)
             if matrix.ndim != 2 or matrix.shape[1] != len(self.points):
-                raise ValueError(f"weights {matrix.shape} for {len(self.points)} points; (characters, points) is expected")
+                raise ValueError(f"weights {matrix.shape} for {len(self.points)} points: not (characters, points)")
             if not np.isfinite(matrix).all() or matrix.min(initial=0.0) < 0:
                 raise ValueError("weights are finite and not negative")
             self.weights = matrix
@@ -175,7 +176,7 @@ def density_map(points: Any, mixture: Mapping[str, Any]) -> np.ndarray:
     field = np.zeros((rows, columns))
     xs, ys = (np.arange(columns) + 0.5) / scale + left, (np.arange(rows) + 0.5) / scale + top
     before = np.concatenate([np.zeros((1, 2)), ink.points[:-1, :2]])
-    parts = {name: as_array(mixture[name]).astype(np.float64) for name in ("weights", "mean", "deviation", "correlation")}
+    parts = {name: as_array(values).astype(np.float64) for name, values in mixture.items()}
     for t, m in np.argwhere(parts["weights"] > 0.01):
         (cx, cy), rho = before[t] + parts["mean"][t, m], parts["correlation"][t, m]
         sx, sy = np.maximum(parts["deviation"][t, m], 0.6 / scale)
@@ -202,8 +203,8 @@ def svg(
     animate: bool = False,
     title: str = "",
 ) -> str:
-    """The line as an SVG file without anything else; with ``animate`` it writes itself, again and again, and the letters
-    of the text below it light up as the window passes."""
+    """The line as an SVG file without anything else; with ``animate`` it writes itself, again and again, and the
+    letters of the text below it light up as the window passes."""
     ink = Ink(points, characters, weights, begins)
     left, top, width, height = ink.box
     size = max(width / 900, 1e-6)  # of a pixel
@@ -228,12 +229,13 @@ def svg(
         paths.append(f'<path d="M{" L".join(places)}"{colour}>{moved}</path>')
     if animate and len(ink.points):
         times = ";".join(f"{t / _SPEED / whole:.4f}" for t in range(len(ink.points)))
-        ends = {"cx": 0, "cy": 1}
-        moves = "".join(
-            f'<animate attributeName="{name}" values="{";".join(_short(v) for v in [*ink.points[:, i], ink.points[-1, i]])}" '
-            f'keyTimes="{times};1" dur="{whole:.2f}s" repeatCount="indefinite"/>'
-            for name, i in ends.items()
-        )
+        moves = ""
+        for name, side in zip(("cx", "cy"), ink.points.T):
+            values = ";".join(_short(value) for value in [*side, side[-1]])
+            moves += (
+                f'<animate attributeName="{name}" values="{values}" keyTimes="{times};1" dur="{whole:.2f}s" '
+                'repeatCount="indefinite"/>'
+            )
         paths.append(f'<circle r="{_short(5 * size)}" fill="{HUE}" stroke="none">{moves}</circle>')
     words = _words(ink, left, top + height + 0.7 * below, width, size, whole) if below else ""
     view = " ".join(map(_short, (left, top, width, height + below)))
@@ -265,7 +267,7 @@ def _words(ink: Ink, left: float, baseline: float, width: float, size: float, wh
 
 def _clean(text: str) -> str:
     """Without what XML cannot hold."""
-    return "".join(each for each in text if each >= " " and not 0xD800 <= ord(each) <= 0xDFFF and each not in "\ufffe\uffff")
+    return re.sub("[\x00-\x1f\ud800-\udfff\ufffe\uffff]", "", text)
 
 
 def _short(value: float) -> str:

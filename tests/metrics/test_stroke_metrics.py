@@ -60,6 +60,8 @@ def test_resampled_points_are_equally_far():
     assert np.allclose(found, [[0, 0], [3, 4], [3, 9], [3, 14]])
 
 
-@pytest.mark.parametrize(("one", "other", "count"), [("kitten", "sitting", 3), ("", "ab", 2), ("ab", "ab", 0), ("a", "", 1)])
+@pytest.mark.parametrize(
+    ("one", "other", "count"), [("kitten", "sitting", 3), ("", "ab", 2), ("ab", "ab", 0), ("a", "", 1)]
+)
 def test_distance(one, other, count):
     assert distance(one, other) == count

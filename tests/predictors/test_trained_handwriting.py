@@ -110,5 +110,5 @@ def test_the_prediction_network_is_asked_for_points(tmp_path):
     )
     model = regard.load(tmp_path / "run")
     (found,) = model.ask([model.Question(points=40, seed=2)])
-    assert found.text.startswith("40 points")
+    assert found.text.startswith("40 points and ")
     assert set(model.evaluate("test")) == {"nll", "where", "pen", "alone", "gain"}

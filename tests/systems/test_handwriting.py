@@ -1,6 +1,7 @@
 """Graves's networks against loops over the equations of the paper, and what writing must keep."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def loops(model, points, text):
     h = [[0.0] * hidden for _ in model.cells]
     c = [[0.0] * hidden for _ in model.cells]
     kappa, read, nats, phis = [0.0] * window, [0.0] * config.characters, [], []
-    for now, after in zip(points[:-1], points[1:]):
+    for now, after in pairwise(points):
         for n in range(config.layers):
             seen = [*now, *read, *(h[n - 1] if n else [])]
             sums = []
@@ -235,7 +236,8 @@ def test_it_stops_when_the_text_is_over_and_the_pen_rests(up):
 
 def test_a_rest_is_learned_and_not_measured():
     model, batch = network(), lines()
-    rested = {**batch, "points": torch.nn.functional.pad(batch["points"], (0, 0, 0, 1)), "lengths": batch["lengths"] + 1}
+    longer = torch.nn.functional.pad(batch["points"], (0, 0, 0, 1))
+    rested = {**batch, "points": longer, "lengths": batch["lengths"] + 1}
     rested["points"][torch.arange(4), rested["lengths"]] = torch.tensor([0.0, 0.0, 1.0])
     rested["rests"] = torch.ones(())
     plain, found = model(batch), model(rested)

@@ -94,7 +94,8 @@ def test_ones_own_lines(tmp_path):
 
 def test_no_texts_no_data(tmp_path):
     path = tmp_path / "mine.jsonl"
-    path.write_text("".join(json.dumps({"strokes": [[[0, 0], [1, n], [2, 1]]], "id": f"x{n}"}) + "\n" for n in range(40)))
+    bent = ({"strokes": [[[0, 0], [1, n], [2, 1]]], "id": f"x{n}"} for n in range(40))
+    path.write_text("".join(json.dumps(each) + "\n" for each in bent))
     with pytest.raises(ValueError, match="has a text"):
         Handwriting(Config(data=str(path)))
     with pytest.raises(ValueError, match="lines can also be made: data=letters"):
