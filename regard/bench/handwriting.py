@@ -1,7 +1,7 @@
 """``regard bench handwriting``: writing and training against plain PyTorch with the same weights.
 
-The opponent is what a user would write: ``LSTMCell`` and a few batched operations a step to write a line; for training a
-loop over the first layer, whose input depends on the window, and ``nn.LSTM`` for the layers above it.
+The opponent is what a user would write: ``LSTMCell`` and a few batched operations a step to write a line; for training
+a loop over the first layer, whose input depends on the window, and ``nn.LSTM`` for the layers above it.
 """
 
 from __future__ import annotations

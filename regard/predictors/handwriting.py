@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -24,6 +24,8 @@ from regard.views.picture import Picture, write
 
 MEASURED, BIAS = 100, 1.0
 """Lines that are written for an evaluation, and their bias."""
+POINTS = "300"
+"""Points to draw where nobody says how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,10 @@ class Drawn:
 
 class Handwriting(AskedPredictor):
     """A system that writes with a pen."""
+
+    def int8(self) -> Self:
+        """Its layers are compiled loops over float32."""
+        raise ValueError(f"{self.name}: handwriting is not computed in 8-bit integers: leave --int8 out")
 
     @torch.inference_mode()
     def write(self, items: Sequence[Any]) -> list[Drawn]:
@@ -166,15 +172,25 @@ class Handwriting(AskedPredictor):
             else:
                 yield from write(path, each.pictures[:1], title=self.name)
 
+    def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
+        """What ``regard show`` shows: lines, given as texts, or without texts as numbers of points."""
+        yield from super().look(what or ([] if self.task.config.text or not fields else [POINTS]), **fields)
+
     def _lines(self, file: Path | None, fields: dict[str, Any]) -> Iterator[_asking.Asked]:
-        """A file of texts, or a text."""
-        if file is not None and not file.exists():
+        """A file of texts, or a text; without texts a number of points."""
+        if not self.task.config.text:
+            given = [POINTS] if file is None else _asking.lines(file, "") if file.exists() else [str(file)]
+            for word in given:
+                if not word.isdecimal():
+                    raise ValueError(f"{word!r} is not a number of points")
+                yield from _asking.named(self.Question, word, fields)
+        elif file is not None and not file.exists():
             yield from _asking.named(self.Question, str(file), fields)
         else:
             yield from _asking.questions(self.Question, file, fields)
 
     def _printed(self, file: Path | None, as_json: bool, fields: dict[str, Any]) -> Iterator[str]:
-        if file is None or file.exists():
+        if self.task.config.text and (file is None or file.exists()):
             yield from super().answer(file, as_json=as_json, **fields)
             return
         for one in self._lines(file, fields):

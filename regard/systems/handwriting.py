@@ -246,7 +246,8 @@ class Handwriting(nn.Module):
         if self.config.characters:
             codes, lengths = self._text(batch)
             known = functional.one_hot(codes, self.config.characters).to(self.output.weight)
-            known = functional.pad(known * (torch.arange(codes.shape[1]) < lengths[:, None])[..., None], (0, 0, 0, 1))
+            there = torch.arange(codes.shape[1], device=codes.device) < lengths[:, None]
+            known = functional.pad(known * there[..., None], (0, 0, 0, 1))
             state |= {"value": known, "mask": masks.lengths(lengths + 1), "kappa": self.window.start(known)}
             state["read"] = new(size, self.config.characters)
         return state

@@ -40,6 +40,8 @@ REST = np.array([0.0, 0.0, 1.0], np.float32)
 """The point after the last: the pen stays where it is, lifted."""
 SLOWEST, SPARE = 2.5, 40
 """A line ends at the latest after SLOWEST times the usual number of points for its text, and SPARE more."""
+LONGEST = 100
+"""Characters of a line that is asked for."""
 BIASES = ("0", "0.15", "0.25", "0.5", "0.75", "1", "1.5", "2", "3", "5", "10")
 SUGGESTED = ("more of national temperament", "the quick brown fox", "jumps over", "a lazy dog")
 _PLACES = ("data", "skip_bad")
@@ -152,7 +154,7 @@ class Handwriting(AskedTask):
         style = Number(0, 9999, default=None, optional=True, option=True, title="Style of line", about=about)
         seed = dataclasses.replace(SEED, default=1)
         if self.config.text:
-            text = Text(200, 1, title="Text", about=f"It knows {self.alphabet}")
+            text = Text(LONGEST, 1, title="Text", about=f"It knows {self.alphabet}")
             return {"text": text, "bias": bias, "style": style, "seed": seed}
         points = Number(10, 2000, default=300, title="Points", about="Where to stop.")
         return {"points": points, "bias": bias, "style": style, "seed": seed}
@@ -319,6 +321,8 @@ class Handwriting(AskedTask):
         text = clean(text)
         if not text:
             raise ValueError("there is nothing to write")
+        if len(text) > LONGEST:
+            raise ValueError(f"a line has at most {LONGEST} characters, not {len(text)}")
         if unknown := self.unknown(text):
             many = ", ".join(map(repr, unknown[:5])) + (" …" if len(unknown) > 5 else "")
             raise ValueError(f"it cannot write {many}: it knows {self.alphabet}")

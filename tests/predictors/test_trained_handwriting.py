@@ -104,7 +104,7 @@ def test_errors_of_the_command_line(run, command, capsys):
         assert said in error and "Traceback" not in error
 
 
-def test_the_prediction_network_is_asked_for_points(tmp_path):
+def test_the_prediction_network_is_asked_for_points(tmp_path, command, capsys):
     regard.train(
         registry.recipe("handwriting-prediction").tiny(), out=tmp_path / "run", console=Console(file=io.StringIO())
     )
@@ -112,3 +112,10 @@ def test_the_prediction_network_is_asked_for_points(tmp_path):
     (found,) = model.ask([model.Question(points=40, seed=2)])
     assert found.text.startswith("40 points and ")
     assert set(model.evaluate("test")) == {"nll", "where", "pen", "alone", "gain"}
+    assert command("predict", tmp_path / "run", "50", "seed=3", "--out", tmp_path / "a.svg") == 0
+    assert command("predict", tmp_path / "run", "seed=3") == 0
+    assert "300 points" in capsys.readouterr().out
+    assert command("show", tmp_path / "run", "seed=3") == 0
+    assert "300 points" in capsys.readouterr().out
+    assert command("predict", tmp_path / "run", "many") == 2
+    assert "'many' is not a number of points" in capsys.readouterr().err
