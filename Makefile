@@ -14,7 +14,7 @@ bin := .venv/bin
 # An interpreter that was upgraded away leaves a .venv that cannot start; set it up again.
 $(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
 
-.PHONY: help demo test test-slow bench bench-translate gallery results-translate results-vision lint clean
+.PHONY: help demo test test-slow test-versions bench bench-translate gallery results-translate results-vision results-pictures lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -28,6 +28,9 @@ test: lint ## ruff, mypy, import-linter and the tests
 
 test-slow: .venv/.ready-dev ## the tests that take minutes
 	@$(bin)/python -m pytest -m slow $(ARGS)
+
+test-versions: ## the contracts on the oldest and the newest torch, each in its own environment, .versions/NAME
+	@"$$(sh tools/setup.sh python)" tools/versions.py $(ARGS)
 
 bench: .venv/.ready-demo ## speed and memory against plain PyTorch and peers
 	@$(bin)/regard bench attention $(ARGS)
@@ -44,13 +47,16 @@ results-translate: .venv/.ready-dev ## train and measure docs/results.md's trans
 results-vision: .venv/.ready-dev ## the same for those on vision
 	@$(bin)/python tools/results_vision.py --jobs $(JOBS) $(ARGS)
 
+results-pictures: .venv/.ready-dev ## the same for those on captions, video, sets, recipes and visual questions
+	@$(bin)/python tools/results_pictures.py --jobs $(JOBS) $(ARGS)
+
 lint: .venv/.ready-dev ## ruff, mypy and import-linter
 	@$(bin)/ruff check .
 	@$(bin)/mypy
 	@$(bin)/lint-imports --no-logo
 
-clean: ## remove .venv, .peers and every cache
-	rm -rf .venv .venv.unfinished .peers build dist .pytest_cache .hypothesis .ruff_cache .mypy_cache .import_linter_cache
+clean: ## remove .venv, .peers, .versions and every cache
+	rm -rf .venv .venv.unfinished .peers .versions build dist .pytest_cache .hypothesis .ruff_cache .mypy_cache .import_linter_cache
 	find regard tests examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are written last, so an install that was cut off leaves none.

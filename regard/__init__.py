@@ -1,6 +1,6 @@
 """Attention is three steps: score a query against keys, normalize, sum the values.
 
-Every mechanism here is that recipe with another definition of query, key, value, score and normalizer::
+Every mechanism here is these steps with another definition of query, key, value, score and normalizer::
 
     import regard
     from regard.scores import Additive
@@ -17,7 +17,8 @@ from regard._lazy import front
 __version__ = "0.1.0"
 
 _HOMES = {
-    "attention": ("Attended", "Attention", "attend"),
+    "attended": ("Attended",),
+    "attention": ("Attention", "attend"),
     "edges": ("EdgeAttention", "Edges", "attend_edges"),
     "glimpses.spatial_transformer": ("SpatialTransformer",),
     "heads": ("MultiHead",),

@@ -9,7 +9,7 @@ from regard import positions as positions
 from regard import refiners as refiners
 from regard import scores as scores
 from regard import windows as windows
-from regard.attention import Attended as Attended
+from regard.attended import Attended as Attended
 from regard.attention import Attention as Attention
 from regard.attention import attend as attend
 from regard.edges import EdgeAttention as EdgeAttention

@@ -115,6 +115,30 @@ class Strokes(Axis):
 
 
 @dataclass(frozen=True, eq=False)
+class Spectrogram(Axis):
+    """Frames of sound, in their order.
+
+    Attributes:
+        image: (bands, frames), what is drawn of each, low bands first.
+        hop: seconds from one frame to the next.
+        wave: the sound itself, (N,) between −1 and 1; None where there is none to hear.
+        rate: its samples a second.
+    """
+
+    image: Any = None
+    hop: float = 0.01
+    wave: Any = None
+    rate: int = 0
+
+    view: ClassVar[str] = "spectrogram"
+
+    @classmethod
+    def timed(cls, image: Any, hop: float, wave: Any = None, rate: int = 0) -> Spectrogram:
+        """Each frame labelled with its second."""
+        return cls([f"{hop * number:.2f}" for number in range(image.shape[1])], None, image, hop, wave, rate)
+
+
+@dataclass(frozen=True, eq=False)
 class Steps(Axis):
     """Steps in time that have no names of their own, such as hops or glimpses."""
 

@@ -22,7 +22,7 @@ SIZE = 128  # queries of a block
 
 @dataclass(frozen=True)
 class Band:
-    """A query sees at most so many keys ``before`` and ``behind`` its own place, and of these what ``rest`` allows."""
+    """A query sees at most ``before`` keys before its place and ``behind`` after it; of these, what ``rest`` allows."""
 
     before: int
     behind: int

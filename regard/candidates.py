@@ -10,7 +10,17 @@ from torch import Tensor
 
 from regard import kernels
 from regard.kernels import groups
-from regard.parts import Score, Window
+from regard.memory import Memory
+from regard.parts import Part, Score, Window
+
+
+def of(
+    window: Window | None, query: Tensor, memory: Memory, allowed: Tensor | None, given: dict[Part, dict[str, Any]]
+) -> Everywhere | Nearby:
+    """The keys that are candidates at all."""
+    if window is None or not memory.length:
+        return Everywhere(memory.key, memory.value, allowed, memory.group)
+    return Nearby.within(window, query, memory.key, memory.value, allowed, **given[window])
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +31,7 @@ class Everywhere:
     value: Tensor
     mask: Tensor | None
     group: int = 1
+    place = None
 
     def score(self, score: Score, form: kernels.Form | None, query: Tensor, given: dict[str, Any]) -> Tensor:
         """(…, T, S)."""
@@ -50,6 +61,7 @@ class Nearby:
         offset: (…, T, W), how far each candidate lies from the window's left edge.
         mask: (…, T, W), the candidates that exist, are in the window and may be attended.
         factor: (…, T, W) or None, what the window multiplies the weights by.
+        place: (…, T), the middle of the window.
     """
 
     key: Tensor
@@ -57,6 +69,7 @@ class Nearby:
     first: Tensor
     mask: Tensor
     factor: Tensor | None
+    place: Tensor
 
     @classmethod
     def within(
@@ -75,7 +88,7 @@ class Nearby:
         if allowed is not None:
             leading = torch.broadcast_shapes(allowed.shape[:-1], places.shape[:-1])
             mask = mask & allowed.expand(*leading, length).gather(-1, places.clamp(0, length - 1))
-        return cls(key, value, first, mask, window.factor(offset))
+        return cls(key, value, first, mask, window.factor(offset), start + (width - 1) / 2)
 
     @property
     def places(self) -> Tensor:

@@ -1,29 +1,32 @@
-"""Attention along the edges of a graph: the same recipe, where each target looks only at the sources of its edges.
+"""Attention along the edges of a graph: the same steps, where each target looks only at the sources of its edges.
 
     edges = Edges(index, nodes, self_loops=True)            # (2, E), sources above targets, as in PyG
     out = attend_edges(query, key, value, edges)            # (N_t, H, D), (N_s, H, D), (N_s, H, F)
     out.context, out.weights, out.edges                     # (N_t, H, F), (E, H), which edge each weight is on
 
 Letters: N_s sources, N_t targets (the same N nodes in most graphs), E edges, H heads, D the width of query and key, F
-that of values. A target without an edge gets 0. Nothing of size E·H·F is built by the fused kernels, which serve the
-dot family, :class:`~regard.scores.LeakyConcat` (GAT) and :class:`~regard.scores.LeakyAdditive` (GATv2) in float32 on
-the CPU; every other score, precision and device takes the plain path, which builds it.
+that of values, K that of the features of an edge. A target without an edge gets 0. Nothing of size E·H·F is built by
+the fused kernels, which serve the dot family, :class:`~regard.scores.LeakyConcat` (GAT) and
+:class:`~regard.scores.LeakyAdditive` (GATv2) in float32 on the CPU; every other score, precision and device takes the
+plain path, which builds it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
 from regard import kernels
-from regard.attention import Attended, Recipe, Want, _drop, recipe_of, witness
+from regard.attended import Attended, Want, witness
+from regard.attention import drop, parts_of
 from regard.kernels import edges as fused
+from regard.kernels.forms import Featured
 from regard.normalizers import Sigmoid, Softmax
-from regard.parts import Normalizer, Score, build
+from regard.parts import Normalizer, Parts, Score, build
 
 
 class Rows(NamedTuple):
@@ -56,17 +59,21 @@ class Edges:
     Attributes:
         index: (2, E) int64, the edges as they are used and as ``weights`` lists them.
         nodes: (N_s, N_t).
+        given: which of the edges of ``index`` as it was given these are, without the self-loops behind them; None if no
+            self-loops were added.
     """
 
     index: Tensor
     nodes: tuple[int, int]
+    given: Tensor | None = None
 
     def __init__(self, index: Tensor, nodes: int | tuple[int, int] | None = None, *, self_loops: bool = False):
         index = _checked(index)
         self.nodes = _count(index, nodes)
         if self_loops:
             loops = torch.arange(min(self.nodes), device=index.device).expand(2, -1)
-            index = torch.cat([index[:, index[0] != index[1]], loops], dim=1)
+            self.given = (index[0] != index[1]).nonzero().squeeze(1)
+            index = torch.cat([index[:, self.given], loops], dim=1)
         self.index = index
         self._sorted: dict[str, Tensor] = {}
 
@@ -87,6 +94,33 @@ class Edges:
             shifted.append(graph.index + graph.index.new_tensor([[sources], [targets]]))
             sources, targets = sources + graph.nodes[0], targets + graph.nodes[1]
         return cls(torch.cat(shifted, dim=1), (sources, targets))
+
+    def features(self, given: Tensor, fill: float | Tensor | Literal["mean"] = "mean") -> Tensor:
+        """Features of the edges as they are used, (E, K), of those of the edges that were given: without the self-loops
+        that were dropped, and with a row for each that was added.
+
+        Args:
+            given: (edges of ``index`` as it was given, K).
+            fill: what a self-loop gets: ``"mean"`` of the features of the edges that come to the node, 0 if none does,
+                as PyG's ``fill_value``; or a number, or (K,) numbers.
+        """
+        expected = len(self) if self.given is None else "as many rows as edges were given"
+        if given.ndim != 2 or (self.given is None and given.shape[0] != len(self)):
+            raise ValueError(f"features of the edges are ({expected}, K), not {tuple(given.shape)}")
+        if self.given is None:
+            return given
+        if self.given.numel() and int(self.given[-1]) >= given.shape[0]:
+            raise ValueError(f"edge {int(self.given[-1])} has no features: they are {tuple(given.shape)}")
+        kept, loops = given[self.given], self.index.shape[1] - self.given.shape[0]
+        if isinstance(fill, str):
+            if fill != "mean":
+                raise ValueError(f'fill is "mean", a number or {given.shape[1]} numbers, not {fill!r}')
+            target = self.index[1, : len(kept)]
+            total = kept.new_zeros(self.nodes[1], kept.shape[1]).index_add(0, target, kept)[:loops]
+            count = torch.bincount(target, minlength=self.nodes[1])[:loops].clamp(min=1)
+            return torch.cat([kept, total / count.unsqueeze(1).to(total.dtype)])
+        row = torch.as_tensor(fill, dtype=kept.dtype, device=kept.device)
+        return torch.cat([kept, row.expand(loops, kept.shape[1])])
 
     @property
     def incoming(self) -> Rows:
@@ -146,6 +180,9 @@ def attend_edges(
     *,
     score: str | Score = "scaled_dot",
     normalizer: str | Normalizer = "softmax",
+    features: Tensor | None = None,
+    edge_key: Tensor | None = None,
+    edge_value: Tensor | None = None,
     dropout: float = 0.0,
     weights: Want = "lazy",
     generator: torch.Generator | None = None,
@@ -159,6 +196,11 @@ def attend_edges(
         edges: which source each target looks at; a (2, E) index is sorted anew at each call.
         score: a name or an instance, except one of places or with a state.
         normalizer: softmax, over the edges of each target, or sigmoid.
+        features: (E, K), a row for each of ``edges``; :meth:`Edges.features` adds those of self-loops. The key of an
+            edge, as the score projects it, is the source's plus these.
+        edge_key: (H, D, K), by which the features are multiplied before; None adds them as they are, K = D. D is the
+            width of projected keys, which in :class:`~regard.scores.LeakyConcat` is 1.
+        edge_value: (H, F, K): times this, they are also added to the value of the edge.
         dropout: the share of weights dropped; always, there is no training mode here.
         weights: ``"lazy"`` computes them when they are read, True now, False never.
         generator: drives dropout.
@@ -167,10 +209,11 @@ def attend_edges(
         ``context`` (N_t, H, F), or (N_t, F) without heads; ``weights`` and ``scores`` (E, H), in the order of
         ``edges.index``, H = 1 without heads.
     """
-    recipe = recipe_of(score, normalizer)
-    if any(parameter.requires_grad for parameter in recipe.score.parameters()) and isinstance(score, str):
+    parts = parts_of(score, normalizer)
+    if any(parameter.requires_grad for parameter in parts.score.parameters()) and isinstance(score, str):
         raise ValueError(f"score {score!r} has parameters: build it once and use regard.EdgeAttention")
-    return _answer(recipe, query, key, value, edges, dropout, weights, generator)
+    featured = _featured(features, edge_key, edge_value)
+    return _answer(parts, query, key, value, edges, featured, dropout, weights, generator)
 
 
 class EdgeAttention(nn.Module):
@@ -181,7 +224,20 @@ class EdgeAttention(nn.Module):
             query, key and value are all W h, (N, H, D).
         normalizer: softmax or sigmoid.
         dropout: share of weights dropped in training.
+        edge_dim: K, if edges have features. They are projected, without a bias, and added to the projected key of the
+            edge: LeakyReLU(a·[q; k; f]) in ``LeakyConcat``, a·LeakyReLU(q + k + W f) in ``LeakyAdditive``, q·(k + W f)
+            in the dot family.
+        value_dim: F, if the features are also to be projected and added to the value of the edge.
+        heads: H, for features with a score that does not say it; 1 by default.
+        key_dim: D, likewise.
+
+    Attributes:
+        edge_key: (H, D, K), the projection of features for the score; D is 1 in ``LeakyConcat``.
+        edge_value: (H, F, K), that for values.
     """
+
+    edge_key: Tensor | None
+    edge_value: Tensor | None
 
     def __init__(
         self,
@@ -189,12 +245,24 @@ class EdgeAttention(nn.Module):
         normalizer: str | Normalizer = "softmax",
         *,
         dropout: float = 0.0,
+        edge_dim: int | None = None,
+        value_dim: int | None = None,
+        heads: int | None = None,
+        key_dim: int | None = None,
     ):
         super().__init__()
         self.score: Score = build("scores", score)
         self.normalizer: Normalizer = build("normalizers", normalizer)
         self.dropout = dropout
-        _check_parts(Recipe(self.score, self.normalizer), dropout)
+        self.edge_key = self.edge_value = None
+        _check_parts(Parts(self.score, self.normalizer), dropout)
+        if edge_dim is not None:
+            heads, width = _sizes_of(self.score, heads, key_dim)
+            self.edge_key = nn.Parameter(_glorot(heads, width, edge_dim))
+            if value_dim is not None:
+                self.edge_value = nn.Parameter(_glorot(heads, value_dim, edge_dim))
+        elif (value_dim, heads, key_dim) != (None, None, None):
+            raise ValueError("value_dim=, heads= and key_dim= are about the features of edges: give edge_dim= too")
 
     def forward(
         self,
@@ -203,21 +271,56 @@ class EdgeAttention(nn.Module):
         value: Tensor | None,
         edges: Edges | Tensor,
         *,
+        features: Tensor | None = None,
         weights: Want = "lazy",
         generator: torch.Generator | None = None,
     ) -> Attended:
-        """Look with N_t queries (N_t, H, D) at those of N_s keys (N_s, H, D) that an edge leads from."""
-        recipe = Recipe(self.score, self.normalizer)
+        """Look with N_t queries (N_t, H, D) at those of N_s keys (N_s, H, D) that an edge leads from; features of the
+        edges are (E, K)."""
+        if (features is None) != (self.edge_key is None):
+            raise ValueError(
+                "features= is given, but EdgeAttention is built without edge_dim="
+                if self.edge_key is None
+                else "EdgeAttention is built with edge_dim=, but the call has no features="
+            )
+        parts = Parts(self.score, self.normalizer)
         dropout = self.dropout if self.training else 0.0
-        return _answer(recipe, query, key, value, edges, dropout, weights, generator)
+        featured = _featured(features, self.edge_key, self.edge_value)
+        return _answer(parts, query, key, value, edges, featured, dropout, weights, generator)
+
+
+def _sizes_of(score: Score, heads: int | None, key_dim: int | None) -> tuple[int, int]:
+    """H and the width of projected keys."""
+    known = {"heads": getattr(score, "heads", None), "key_dim": score.key_dim}
+    for name, asked in (("heads", heads), ("key_dim", key_dim)):
+        if None not in (known[name], asked) and known[name] != asked:
+            raise ValueError(f"{type(score).__name__} is built for {name}={known[name]}, not {asked}")
+        known[name] = known[name] if asked is None else asked
+    if known["key_dim"] is None:
+        raise ValueError(f"{type(score).__name__} takes keys of any width: for features of edges, say key_dim=")
+    heads = known["heads"] or 1
+    with torch.no_grad():
+        return heads, score.project(torch.zeros(heads, 1, known["key_dim"])).shape[-1]
+
+
+def _glorot(heads: int, width: int, edge_dim: int) -> Tensor:
+    bound = (6 / (width + edge_dim)) ** 0.5
+    return torch.empty(heads, width, edge_dim).uniform_(-bound, bound)
+
+
+def _featured(features: Tensor | None, key: Tensor | None, value: Tensor | None) -> Featured | None:
+    if features is None and not (key is None and value is None):
+        raise ValueError("edge_key= and edge_value= project features of edges: give features= too")
+    return None if features is None else Featured(features, key, value)
 
 
 def _answer(
-    recipe: Recipe,
+    parts: Parts,
     query: Tensor,
     key: Tensor,
     value: Tensor | None,
     edges: Edges | Tensor,
+    featured: Featured | None,
     dropout: float,
     want: Want,
     generator: torch.Generator | None,
@@ -225,59 +328,74 @@ def _answer(
     """Check the call, give tensors without heads one, and look."""
     if not torch.compiler.is_compiling() and witness.see is not None:
         return witness.see(
-            recipe, want, lambda asked, parts: _answer(parts, query, key, value, edges, dropout, asked, generator)
+            parts,
+            want,
+            lambda asked, used: _answer(used, query, key, value, edges, featured, dropout, asked, generator),
         )
     value = key if value is None else value
     if want not in ("lazy", True, False):
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
-    _check_parts(recipe, dropout)
-    _check_tensors(recipe.score, query, key, value)
+    _check_parts(parts, dropout)
+    _check_tensors(parts.score, query, key, value)
     if not isinstance(edges, Edges):
         edges = Edges(edges, (key.shape[0], query.shape[0]))
     _check_edges(edges, query, key)
     single = query.ndim == 2
     if single:
         query, key, value = (t.unsqueeze(1) for t in (query, key, value))
-    out = _look(recipe, query, key, value, edges, dropout, want, generator)
+    if featured is not None:
+        _check_features(featured, edges, query, value)
+    out = _look(parts, query, key, value, edges, featured, dropout, want, generator)
     if single:
         out.context = out.context.squeeze(1)
     return out
 
 
 def _look(
-    recipe: Recipe,
+    parts: Parts,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     edges: Edges,
+    featured: Featured | None,
     dropout: float,
     want: Want,
     generator: torch.Generator | None,
 ) -> Attended:
     """score → normalize → sum, over the edges of each target."""
-    score, normalizer = recipe.score, recipe.normalizer
-    countable = fused.short(len(edges), *edges.nodes) and recipe.refiner is None
-    form: Any = kernels.lower_tied(score, value) if countable and query is key is value else None
+    score, normalizer = parts.score, parts.normalizer
+    countable = fused.short(len(edges), *edges.nodes) and parts.refiner is None
+    tied = countable and query is key is value and (featured is None or featured.value is None)
+    form: Any = kernels.lower_tied(score, value, featured) if tied else None
+    if form is not None and featured is not None:
+        _check_width(featured, score, 1)
     if form is None:
         queries = query.transpose(0, 1)  # (H, N_t, D): what scores take for queries and keys of H heads
         keys = score.project(key.transpose(0, 1))  # (H, N_s, D')
-        form = kernels.lower_edges(score, queries, keys, value) if countable else None
+        if featured is not None:
+            _check_width(featured, score, keys.shape[-1])
+        form = kernels.lower_edges(score, queries, keys, value, featured) if countable else None
     if form is not None:
-        context = fused.attend(form, normalizer, value.float(), edges, dropout, generator).to(value.dtype)
+        featured = kernels.lower_features(featured)
+        context = fused.attend(form, normalizer, value.float(), edges, dropout, generator, featured).to(value.dtype)
         if not want:
             return Attended(context, edges=edges)
-        later = _Later(kernels.keep(form), normalizer, edges, value.dtype)
+        held = None if featured is None else kernels.keep(featured)
+        later = _Later(kernels.keep(form), normalizer, edges, value.dtype, held)
         if want is True:
             return Attended(context, later.weights(), later.scores(), edges=edges)
         return Attended(context, later.weights, later.scores, edges=edges)
 
     source, target = edges.index
-    scores = score.pairs(query[target], keys.transpose(0, 1)[source])  # (E, H)
+    keys, values = keys.transpose(0, 1)[source], value[source]
+    if featured is not None:
+        keys, values = featured.keys(keys), featured.values(values)
+    scores = score.pairs(query[target], keys)  # (E, H)
     weights = kernels.narrowed(normalize(normalizer, scores, edges), value.dtype)
-    if recipe.refiner is not None:  # a change by regard.change, which must know which edges go to one target
-        weights = recipe.refiner(weights, edges)
-    kept = _drop(weights, dropout, generator)
-    context = sum_edges(kept.unsqueeze(-1) * value[source], edges)
+    if parts.refiner is not None:  # a change by regard.change, which must know which edges go to one target
+        weights = parts.refiner(weights, edges)
+    kept = drop(weights, dropout, generator)
+    context = sum_edges(kept.unsqueeze(-1) * values, edges)
     return Attended(context, weights, scores, edges=edges) if want else Attended(context, edges=edges)
 
 
@@ -289,12 +407,14 @@ class _Later:
     normalizer: Normalizer
     edges: Edges
     dtype: torch.dtype
+    featured: Featured | None
 
     def scores(self) -> Tensor:
-        return fused.scores(self.form, self.edges).to(self.dtype)
+        return fused.scores(self.form, self.edges, self.featured).to(self.dtype)
 
     def weights(self) -> Tensor:
-        return normalize(self.normalizer, fused.scores(self.form, self.edges), self.edges).to(self.dtype)
+        found = fused.scores(self.form, self.edges, self.featured)
+        return normalize(self.normalizer, found, self.edges).to(self.dtype)
 
 
 def normalize(normalizer: Normalizer, scores: Tensor, edges: Edges) -> Tensor:
@@ -343,8 +463,8 @@ def _count(index: Tensor, nodes: int | tuple[int, int] | None) -> tuple[int, int
     return sources, targets
 
 
-def _check_parts(recipe: Recipe, dropout: float) -> None:
-    score, normalizer = recipe.score, recipe.normalizer
+def _check_parts(parts: Parts, dropout: float) -> None:
+    score, normalizer = parts.score, parts.normalizer
     if score.positional or "state" in score.needs:
         raise ValueError(f"{type(score).__name__} scores places in a sequence, and the nodes of a graph have none")
     if type(normalizer) not in (Softmax, Sigmoid):
@@ -387,14 +507,44 @@ def _check_edges(edges: Edges, query: Tensor, key: Tensor) -> None:
         raise ValueError(f"the edges are on {edges.device}, but query on {query.device}: edges.to(query.device)")
 
 
+def _check_features(featured: Featured, edges: Edges, query: Tensor, value: Tensor) -> None:
+    features, heads = featured.features, 1 if query.ndim == 2 else query.shape[1]
+    shape = tuple(features.shape)
+    if features.ndim != 2 or len(features) != len(edges):
+        hint = "; edges.features(…) adds those of self-loops" if edges.given is not None else ""
+        raise ValueError(f"features are ({len(edges)}, K), a row for each edge, not {shape}{hint}")
+    for name, weight in (("edge_key", featured.key), ("edge_value", featured.value)):
+        if weight is None:
+            continue
+        if weight.ndim != 3 or (weight.shape[0], weight.shape[2]) != (heads, shape[1]):
+            found = tuple(weight.shape)
+            raise ValueError(f"{name} is {found}, not ({heads} heads, width, {shape[1]}) for features {shape}")
+    if featured.value is not None and featured.value.shape[1] != value.shape[-1]:
+        raise ValueError(f"edge_value is {tuple(featured.value.shape)}, but values are {value.shape[-1]} wide")
+    if features.device != query.device:
+        raise ValueError(f"features are on {features.device}, but query on {query.device}")
+    if features.dtype != query.dtype and not torch.is_autocast_enabled(query.device.type):
+        raise ValueError(f"features and query differ in dtype: {features.dtype} and {query.dtype}")
+
+
+def _check_width(featured: Featured, score: Score, width: int) -> None:
+    found = featured.features.shape[1] if featured.key is None else featured.key.shape[1]
+    if found != width:
+        what = "features" if featured.key is None else "edge_key"
+        raise ValueError(f"keys as {type(score).__name__} projects them are {width} wide, but {what}= {found}")
+
+
 def _flatten(edges: Edges) -> tuple[list[Any], Any]:
-    return [edges.index, *edges._sorted.values()], (edges.nodes, tuple(edges._sorted))
+    held = {"index": edges.index, "given": edges.given}
+    tensors = {name: tensor for name, tensor in held.items() if tensor is not None} | edges._sorted
+    return list(tensors.values()), (edges.nodes, tuple(tensors))
 
 
 def _unflatten(children: Any, about: Any) -> Edges:
-    edges = Edges.__new__(Edges)
-    (edges.index, *joined), (edges.nodes, names) = children, about
-    edges._sorted = dict(zip(names, joined, strict=True))
+    edges, (nodes, names) = Edges.__new__(Edges), about
+    held = dict(zip(names, children, strict=True))
+    edges.nodes, edges.index, edges.given = nodes, held.pop("index"), held.pop("given", None)
+    edges._sorted = held
     return edges
 
 

@@ -1,16 +1,18 @@
-"""Many heads: the recipe several times side by side, each head with projections of its own."""
+"""Many heads: attention several times side by side, each head with projections of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Never, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard import masks
-from regard.attention import Attended, Attention, Want
+from regard._checks import check_tensors
+from regard.attended import Attended, Want
+from regard.attention import Attention
 from regard.kernels.forms import AdditiveForm, DotForm, replaced
 from regard.masks import Mask, Span
 from regard.memory import Memory
@@ -115,6 +117,7 @@ class MultiHead(nn.Module):
     def remember(self, key: Tensor, value: Tensor | None = None, *, mask: Mask | Tensor | None = None) -> Memory:
         """Keys (B, S, key_dim) and values (B, S, value_dim), by default the keys, projected and split into heads."""
         value = key if value is None else value
+        check_tensors(key=key, value=value)
         for name, tensor, width in (("key", key, self.key_dim), ("value", value, self.value_dim)):
             if tensor.ndim not in (2, 3) or tensor.shape[-1] != width:
                 shape = tuple(tensor.shape)
@@ -135,9 +138,11 @@ class MultiHead(nn.Module):
         state: Any = None,
         weights: Want = "lazy",
         generator: torch.Generator | None = None,
+        **unknown: Never,
     ) -> Attended:
         """Look with queries (B, T, dim) at keys (B, S, key_dim) and values (B, S, value_dim), at a memory, or, with
         neither, at the queries themselves."""
+        check_tensors(query=query)
         if query.ndim not in (2, 3) or query.shape[-1] != self.dim:
             raise ValueError(
                 f"this MultiHead takes query (B, T, {self.dim}) or (T, {self.dim}), not {tuple(query.shape)}"
@@ -162,7 +167,7 @@ class MultiHead(nn.Module):
             asked, own, worth = _joint(rows, layers) if _plain(layers) else [layer(rows) for layer in layers]
             memory = Memory(*self._heads(own, worth), self._mask(mask, single), self._project, self.group)
         split = self._placed(self._split(asked), memory.length - rows.shape[-2])
-        out = self.attention(split, memory, mask=more, state=state, weights=weights, generator=generator)
+        out = self.attention(split, memory, mask=more, state=state, weights=weights, generator=generator, **unknown)
         context = self.out(out.context.transpose(-3, -2).flatten(-2))  # (B, H, T, d) → (B, T, H·d)
         return _joined(out, context, single)
 

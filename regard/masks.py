@@ -106,6 +106,9 @@ class Dense(Mask):
     bare: bool = False
     """Did someone pass it as a tensor, who may have had another shape contract in mind?"""
 
+    def __repr__(self) -> str:
+        return f"a Boolean {_show(self.allowed.shape)}"
+
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         allowed = self.allowed if device is None else self.allowed.to(device)
         rank = allowed.ndim
@@ -144,6 +147,9 @@ class Pairs(Mask):
 
     allowed: Tensor
 
+    def __repr__(self) -> str:
+        return f"a Boolean (T, S) = {_show(self.allowed.shape)}"
+
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         leading = (1,) * (len(shape) - 2)
         if tuple(self.allowed.shape) != tuple(shape[-2:]):
@@ -165,6 +171,10 @@ class Lengths(Mask):
     lengths: Tensor
     _last: tuple[Any, Tensor] | None = field(default=None, init=False, repr=False)
     """The tensor made last and what it was made for: the layers of a model all ask for the same."""
+
+    def __repr__(self) -> str:
+        few = self.lengths.numel() <= 8 and may_look(self.lengths)
+        return f"lengths({self.lengths.tolist() if few else _show(self.lengths.shape)})"
 
     def by_query(self, rank: int) -> bool:
         return False
@@ -208,6 +218,9 @@ class Lengths(Mask):
 class Causal(Mask):
     """Query t may see the keys up to its own place, counted from the end."""
 
+    def __repr__(self) -> str:
+        return "causal()"
+
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return _distance(shape, device) >= 0
 
@@ -221,6 +234,9 @@ class Near(Mask):
 
     radius: int
     sparse = True
+
+    def __repr__(self) -> str:
+        return f"window({self.radius})"
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return _distance(shape, device).abs() <= self.radius
@@ -237,6 +253,9 @@ class Segments(Mask):
     sparse = True
     _last: tuple[Any, Span | None] | None = field(default=None, init=False, repr=False)
     """The stretches found last, and where."""
+
+    def __repr__(self) -> str:
+        return f"segments({_show(self.ids.shape)})"
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         asked, known = self._placed(shape, device)
@@ -304,6 +323,10 @@ class Combined(Mask):
     left: Mask
     right: Mask
 
+    def __repr__(self) -> str:
+        sign = "&" if self.operation is torch.logical_and else "|"
+        return f" {sign} ".join(_inside(each, self.operation) for each in (self.left, self.right))
+
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return self.operation(self.left.tensor(shape, device), self.right.tensor(shape, device))
 
@@ -330,6 +353,9 @@ class Inverted(Mask):
     """The keys that a mask does not allow."""
 
     mask: Mask
+
+    def __repr__(self) -> str:
+        return f"~{_inside(self.mask)}"
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return ~self.mask.tensor(shape, device)
@@ -506,6 +532,12 @@ def _misfit(mask: Tensor, shape: Shape) -> str:
     if batched and tuple(mask.shape) == tuple(shape[-2:]):
         text += "; a (T, S) mask for a batch is written mask[None]"
     return text
+
+
+def _inside(mask: Mask, operation: Any = None) -> str:
+    """A mask as part of a larger one."""
+    apart = isinstance(mask, Combined) and mask.operation is not operation
+    return f"({mask})" if apart else f"{mask}"
 
 
 def _show(shape: Any) -> str:

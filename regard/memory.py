@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard import masks
+from regard._checks import check_tensors
 from regard.kernels import groups
 from regard.kernels.paged import Pages
 from regard.masks import Mask
@@ -49,6 +50,8 @@ class Memory:
         self.pages = pages
         self._shelf = shelf
         self._permits: Tensor | None = None
+        self.begun = False
+        """Has a single query been asked from the beginning, without a state?"""
 
     @property
     def key(self) -> Tensor:
@@ -211,6 +214,7 @@ class _Shelf:
 def pair(key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
     """Keys, and their values or the keys again, if they fit."""
     value = key if value is None else value
+    check_tensors(key=key, value=value)
     if key.ndim < 2 or value.ndim < 2:
         raise ValueError(f"key and value are (…, S, width), not {tuple(key.shape)} and {tuple(value.shape)}")
     if key.shape[:-1] != value.shape[:-1]:

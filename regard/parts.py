@@ -9,30 +9,33 @@ leading dimensions that query, key and value share, usually (B,) or (B, H).
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
 from regard import _lazy
 
 if TYPE_CHECKING:
-    from regard.attention import Attended
+    from regard.attended import Attended
     from regard.kernels.forms import AdditiveForm, DotForm, SplitForm, TiedForm
     from regard.memory import Memory
 
 KINDS = ("scores", "normalizers", "windows", "refiners", "positions", "glimpses")
 PROVIDED = ("state", "positions", "generator")
-"""What a part may name in ``needs`` and receives from the recipe; every other name is the caller's to pass."""
+"""What a part may name in ``needs`` and receives without the caller; every other name is the caller's to pass."""
 
 
 class Part(nn.Module):
-    """One exchangeable piece of the recipe."""
+    """One exchangeable piece of an attention."""
 
     equation: ClassVar[str] = ""
     """The formula in one line of Unicode, for ``regard list``."""
 
     paper: ClassVar[str] = ""
     """Who wrote it down first."""
+
+    example: ClassVar[str] = ""
+    """A call in Python, where that of its kind would not do (:func:`example`)."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     """Names of what ``forward`` takes by keyword beyond its contract: ``state``, ``positions``, ``generator``, or
@@ -52,6 +55,11 @@ class Part(nn.Module):
         parameters = inspect.signature(cls.forward).parameters
         asked = [name for name in cls.needs if name not in PROVIDED]
         cls.required = tuple(name for name in asked if parameters[name].default is inspect.Parameter.empty)
+
+    def extra_repr(self) -> str:
+        """The constructor's arguments, where they are kept under their names."""
+        held = ((name, getattr(self, name, None)) for name in arguments(type(self)))
+        return ", ".join(f"{name}={shown}" for name, value in held if (shown := _shown(value)) is not None)
 
     def start(self, memory: Memory) -> Any:
         """The state before the first query; tensors with batch first."""
@@ -161,6 +169,19 @@ class Glimpse(Part):
     positional: ClassVar[bool] = True
 
 
+class Parts(NamedTuple):
+    """The parts of one attention."""
+
+    score: Score
+    normalizer: Normalizer
+    window: Window | None = None
+    refiner: Refiner | None = None
+
+    def stateful(self) -> list[Part]:
+        """The parts that carry a state, in the order of the flow."""
+        return [part for part in (self.window, self.score, self.refiner) if part is not None and "state" in part.needs]
+
+
 def names(kind: str) -> list[str]:
     """The names of all parts of a kind, e.g. ``names("scores")``."""
     if kind not in KINDS:
@@ -191,6 +212,32 @@ def build(kind: str, part: str | Part) -> Any:
             f"regard.{kind}.{cls.__name__}({', '.join(f'{name}=…' for name in missing)}), for regard.Attention"
         )
     return cls()
+
+
+_CALLS = {
+    "scores": "attention = regard.Attention({})\nout = attention(torch.randn(2, 3, 64), torch.randn(2, 5, 64))",
+    "normalizers": "out = regard.attend(torch.randn(2, 3, 64), torch.randn(2, 5, 64), normalizer={})",
+    "windows": "attention = regard.Attention(window={})\nout = attention(torch.randn(2, 3, 64), torch.randn(2, 9, 64))",
+    "refiners": 'attention = regard.Attention("cosine", refiner={})',
+    "positions": "out = regard.MultiHead(64, 8, positions={})(torch.randn(2, 5, 64))",
+    "glimpses": "glimpse = {}",
+}
+_SIZES = {"max_length": 50, "radius": 5, "filters": 10, "kernel": 11, "mixtures": 10, "size": 12}
+"""Of arguments in an example; those that are not here are widths."""
+
+
+def example(kind: str, cls: type[Part]) -> str:
+    """Lines of Python that use a part, after ``import regard, torch``."""
+    given = ", ".join(f"{name}={_SIZES.get(name, 64)}" for name in arguments(cls, required=True))
+    made = f"regard.{kind}.{cls.__name__}({given})"
+    return cls.example or _CALLS[kind].format(made)
+
+
+def _shown(value: Any) -> str | None:
+    """A plain value; None for one that says nothing in a line, such as a layer."""
+    if isinstance(value, Tensor):  # a learned number
+        return f"{value.item():.4g}" if value.numel() == 1 and not value.is_meta else None
+    return repr(value) if isinstance(value, bool | int | float | str | tuple) else None
 
 
 def arguments(cls: type[Part], *, required: bool = False) -> list[str]:

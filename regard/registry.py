@@ -5,7 +5,12 @@ task, and what differs from their defaults. Its first comment says what to expec
 ``key=value`` as typed on the command line; a key that only one section knows needs no section. The section [tiny]
 changes a recipe to generated data and small sizes, for tests and a first look: ``system.hidden = 8``.
 
-A system or a task of one's own, outside the package, is named ``module:Class``.
+What should depend on how much data there is stands in tables ``[[by_size]]``, in order: ``up_to``, the largest number
+of training items that the table is for (the last has none), ``why``, and the keys, as in [tiny]. What somebody has
+typed stays. The recipe of a run holds what was chosen.
+
+A system or a task of one's own, outside the package, is named ``module:Class``; or by its name alone, if an installed
+package declares it as an entry point of the group ``regard.systems`` or ``regard.tasks``.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import sys
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
@@ -38,6 +44,8 @@ class Recipe:
     sections: dict[str, dict[str, Any]]
     small: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     """The section [tiny]."""
+    by_size: tuple[dict[str, Any], ...] = ()
+    """The tables [[by_size]]."""
 
     @classmethod
     def read(cls, path: Path, name: str | None = None) -> Recipe:
@@ -47,11 +55,13 @@ class Recipe:
             sections = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{path}: not a recipe in TOML: {error}") from None
-        small = sections.pop("tiny", {})
+        small, by_size = sections.pop("tiny", {}), sections.pop("by_size", [])
         recipe = cls(name or path.stem, about(text), sections, small)
         try:
-            recipe = recipe._without_nones()
+            recipe = dataclasses.replace(recipe._without_nones(), by_size=_tables(by_size))
             recipe.check()
+            for table in recipe.by_size:
+                recipe._with(table, "[[by_size]]").check()
             if small:
                 recipe.tiny().check()
         except ValueError as error:
@@ -79,13 +89,29 @@ class Recipe:
         """The recipe as [tiny] changes it. A task of another name takes no settings from [task]."""
         if not self.small:
             raise ValueError(f"the recipe {self.name} has no section [tiny]")
+        return dataclasses.replace(self._with(self.small, "[tiny]"), small={}, by_size=())
+
+    def _with(self, table: dict[str, Any], name: str) -> Recipe:
+        """The recipe with the section.key = value of a table."""
         sections = {section: dict(self.sections.get(section, {})) for section in SECTIONS}
-        for section, values in self.small.items():
+        for section, values in table.items():
+            if section in ("up_to", "why") and table is not self.small:
+                continue
             if section not in SECTIONS or not isinstance(values, dict):
-                raise ValueError(f"[tiny] has section.key = value, not {section}: {nearest(section, SECTIONS)}")
+                raise ValueError(f"{name} has section.key = value, not {section}: {nearest(section, SECTIONS)}")
             other = values.get("name", sections[section].get("name")) != sections[section].get("name")
             sections[section] = dict(values) if other else {**sections[section], **values}
-        return dataclasses.replace(self, sections=sections, small={})
+        return dataclasses.replace(self, sections=sections)
+
+    def sized(self, items: int) -> tuple[Recipe, str]:
+        """The recipe for so many training items, and what was chosen for them, in words."""
+        fitting = [table for table in self.by_size if items <= table.get("up_to", items)]
+        plain = dataclasses.replace(self, by_size=())
+        if not fitting:
+            return plain, ""
+        table = fitting[0]
+        chosen = [f"{key}={value}" for section in SECTIONS for key, value in table.get(section, {}).items()]
+        return plain._with(table, "[[by_size]]"), f"{', '.join(chosen)} ({table['why']})" if chosen else ""
 
     def check(self) -> None:
         """Every section and key must be known."""
@@ -133,9 +159,11 @@ class Recipe:
     def change(self, changes: Iterable[str]) -> Recipe:
         """The recipe with ``key=value`` or ``section.key=value`` changed."""
         sections = {section: dict(self.sections.get(section, {})) for section in SECTIONS}
+        tables: tuple[dict[str, Any], ...] = self.by_size
         for section, key, value in self.parsed(changes):
             sections[section][key] = value
-        changed = dataclasses.replace(self, sections=sections)
+            tables = tuple(_lacking(table, section, key) for table in tables)
+        changed = dataclasses.replace(self, sections=sections, by_size=tables)
         changed.check()
         return changed
 
@@ -189,6 +217,28 @@ class Recipe:
         raise ValueError(f"{key!r} could be {' or '.join(f'{home}.{key}' for home in homes)}: write which")
 
 
+def _tables(found: Any) -> tuple[dict[str, Any], ...]:
+    """[[by_size]], checked but for the keys."""
+    if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+        raise ValueError("by_size is written as tables, [[by_size]]")
+    ends = [table.get("up_to") for table in found]
+    whole = all(type(end) is int for end in ends[:-1]) and (not ends or ends[-1] is None or type(ends[-1]) is int)
+    if not whole or sorted(end for end in ends if end is not None) != [end for end in ends if end is not None]:
+        raise ValueError(f"[[by_size]]: up_to is a number that rises, and only the last table lacks it, not {ends}")
+    if not all(isinstance(table.get("why"), str) for table in found):
+        raise ValueError('[[by_size]] says why: why = "…"')
+    return tuple(found)
+
+
+def _lacking(table: dict[str, Any], section: str, key: str) -> dict[str, Any]:
+    """A table of [[by_size]] without a key, which somebody has chosen."""
+    return {name: _without(held, key) if name == section else held for name, held in table.items()}
+
+
+def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != key}
+
+
 def systems() -> list[str]:
     """The names of all systems."""
     return names("regard.systems")
@@ -234,9 +284,15 @@ def _member(folder: str, name: str) -> type:
     if ":" in name:
         return _own(name)
     known = names(f"regard.{folder}")
-    if name not in known:
-        raise ValueError(f"no {folder[:-1]} is called {name!r}: {nearest(name, known)}")
-    return load(f"regard.{folder}", name)
+    if name in known:
+        return load(f"regard.{folder}", name)
+    others = {point.name: point for point in entry_points(group=f"regard.{folder}")}
+    if name not in others:
+        raise ValueError(f"no {folder[:-1]} is called {name!r}: {nearest(name, [*known, *others])}")
+    found = others[name].load()
+    if not isinstance(found, type):
+        raise ValueError(f"the entry point {name} of regard.{folder}, {others[name].value}, is not a class")
+    return found
 
 
 def _own(name: str) -> type:

@@ -80,7 +80,7 @@ def train(
         console: a ``rich.console.Console`` for the progress instead of stderr.
         say: takes a line about what is trained; nothing is said if None.
     """
-    name = recipe.name if isinstance(recipe, Recipe) else Path(recipe).stem
+    name, sizes = recipe.name if isinstance(recipe, Recipe) else Path(recipe).stem, ""
     folder = Path(out) if out is not None else Path("runs") / name
     if resume:
         run = Run.open(folder)
@@ -89,6 +89,7 @@ def train(
         if training.is_main():
             Run.check_free(folder)
         chosen = (recipe if isinstance(recipe, Recipe) else registry.recipe(str(recipe))).change(changes)
+        chosen, sizes = _sized(chosen, data)
         made = assemble(chosen, data, seed=chosen.build("train").seed)
     config = made.recipe.build("train")
     started = take_over(made.model, config.init) if config.init and not resume else ""
@@ -98,12 +99,24 @@ def train(
     if training.is_main() and say:
         size = sum(parameter.numel() for parameter in made.model.parameters())
         say(f"{made.recipe.name}: {type(made.model).__name__} with {size:,} parameters, in {folder}")
-        for line in filter(None, (started, loaders[0].report())):
+        for line in filter(None, (sizes, started, loaders[0].report())):
             say(line)
     run.summary = training.fit(
         made.model, *loaders, run, config, resume=resume, command=command, unit=made.task.unit, console=console
     )
     return run
+
+
+def _sized(recipe: Recipe, data: Any) -> tuple[Recipe, str]:
+    """The recipe for as much data as there is, and a line that says so."""
+    if not recipe.by_size:
+        return recipe, ""
+    task = registry.task(recipe.sections["task"]["name"])
+    count = task.amount(recipe.build("task"), data)
+    if count is None:
+        return recipe, ""
+    chosen, told = recipe.sized(count)
+    return chosen, f"for {count:,} {task.items}: {told}; key=value changes any of these" if told else ""
 
 
 def take_over(model: nn.Module, where: str | Path) -> str:

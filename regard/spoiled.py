@@ -23,7 +23,7 @@ from regard.kernels import groups
 from regard.memory import Memory
 
 if TYPE_CHECKING:
-    from regard.attention import Attended
+    from regard.attended import Attended
 
 HUGE = 2.0**60
 """The products of larger numbers may overflow."""

@@ -159,3 +159,20 @@ def test_weights_false_keeps_nothing_alive():
 def test_unknown_want(inputs):
     with pytest.raises(ValueError, match="'lazy', True or False"):
         regard.attend(*inputs, weights="always")
+
+
+def test_the_place_of_a_window_can_be_read(inputs):
+    """Luong's pₜ = S σ(vᵀ tanh(W q)), equation 9, where S is the number of allowed keys."""
+    query, key, value = inputs
+    window = LocalPredictive(D, 1)
+    attention, lengths = regard.Attention("dot", window=window), torch.tensor([6, 3])
+    for want in ("lazy", True, False):
+        out = attention(query, key, value, mask=regard.masks.lengths(lengths), weights=want)
+        share = torch.sigmoid(torch.tanh(query @ window.query.weight.T) @ window.v.weight.T).squeeze(-1)
+        torch.testing.assert_close(out.place, lengths[:, None] * share)
+        (slope,) = torch.autograd.grad(out.place.sum(), window.v.weight)
+        assert slope.any()
+    monotonic = regard.Attention("dot", window=regard.windows.LocalMonotonic(2))
+    assert monotonic(query, key).place.tolist() == [[0, 1, 2, 3]] * B
+    assert monotonic(query[:, :1], key, state=torch.tensor([4, 4])).place.tolist() == [[4]] * B
+    assert regard.Attention()(query, key).place is None

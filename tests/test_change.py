@@ -419,7 +419,7 @@ class TestTogether:
         assert torch.equal(model(x), plain)
         assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
         assert torch.overrides._get_current_function_mode() is None
-        assert regard.attention.witness.see is None
+        assert regard.attended.witness.see is None
         with regard.record(model) as tape:
             model(x)
         assert len(tape) == 4

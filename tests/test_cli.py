@@ -10,9 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 
-from regard import cli, parts, registry
+import forked
+import regard
+from regard import cli, exports, parts, registry
 from regard.commands import list as list_command
 
 ROOT = Path(__file__).parents[1]
@@ -44,8 +47,6 @@ def listing():
 
 
 def test_version():
-    import regard
-
     result = run("--version")
     assert (result.returncode, result.stdout) == (0, f"regard {regard.__version__}\n")
 
@@ -71,6 +72,11 @@ def test_help_tells_all_of_what_a_command_does():
     told = run("--help", COLUMNS="80", TERMINAL_WIDTH="80").stdout
     assert "..." not in told.partition("Commands:")[2] and "regard show translate-en-es" in told
     assert max(map(len, told.splitlines())) <= 80
+
+
+def test_help_names_every_format_of_export():
+    told = forked.run("export", "--help").stdout
+    assert all(name in told for name in exports.formats())
 
 
 def examples():
@@ -132,6 +138,24 @@ def test_list_one_kind():
     assert output.startswith("normalizers: ")
     assert "scores:" not in output
     assert "softmax" in output
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in parts.KINDS for name in parts.names(kind)])
+def test_the_example_of_a_part_runs(kind, name):
+    held = {"regard": regard, "torch": torch}
+    exec(parts.example(kind, parts.find(kind, name)), held)
+    assert {"out", "seen"} & set(held)
+
+
+def test_list_one_part():
+    told = forked.run("list", "local_predictive").stdout
+    for piece in ("LocalPredictive(query_dim: int, radius: int)", "Luong 2015", "vᵀ tanh(W q)", "regard.windows"):
+        assert piece in told
+    assert "mode: str = 'sample'" in forked.run("list", "hard").stdout
+    assert "gate=, shift=, sharpen=" in forked.run("list", "shift_sharpen").stdout
+    (row,) = json.loads(forked.run("list", "additive", "--json").stdout)
+    assert row["name"] == "additive"
+    assert "did you mean 'additive'" in forked.run("list", "aditive").stderr
 
 
 def test_list_json():

@@ -511,6 +511,290 @@ def test_equals_pyg(kind, loops):
 
 
 # ---------------------------------------------------------------------------------------------------------
+# features of edges
+
+
+def features_of(name, wide=3, heads=2, width=3, columns=4, normalizer="softmax", valued=True):
+    """An attention with features, and the score of each head for the oracle, on keys as the score projects them."""
+    score, rules = SCORES[name](width, heads)
+    more = {"edge_dim": wide, "value_dim": columns if valued else None, "heads": heads, "key_dim": width}
+    return EdgeAttention(score, normalizer, **more), rules
+
+
+@pytest.mark.parametrize("normalizer", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("name", ["leaky_additive", "dot", "scaled_dot", "gaussian"])
+def test_equation_with_features(name, normalizer):
+    @settings(max_examples=40)
+    @given(st.integers(1, 6), st.integers(0, 15), st.integers(1, 3), st.integers(1, 4), st.integers(0, 2**16))
+    def check(nodes, edges, heads, width, seed):
+        torch.manual_seed(seed)
+        wide, columns = 1 + seed % 10, 1 + seed % 9
+        attention, rules = features_of(name, wide, heads, width, columns, normalizer, valued=seed % 3 > 0)
+        *inputs, index = draw(nodes, edges, heads, width, columns, None, seed)
+        features = torch.randn(len(index[0]), wide, dtype=torch.float64)
+        more = [None if w is None else oracle_edges.project(array(features), array(w)) for w in weights_of(attention)]
+        expected = oracle_edges.attend(
+            *map(array, inputs), index.T.tolist(), rules, normalizer, for_key=more[0], for_value=more[1]
+        )
+        same_as_oracle(attention, inputs, Edges(index, nodes), features, expected)
+
+    check()
+
+
+@pytest.mark.parametrize("normalizer", ["softmax", "sigmoid"])
+def test_equation_of_gat_with_features(normalizer):
+    """LeakyReLU(a·[q; k; f]): queries and keys with the features beside them are what the oracle scores."""
+
+    @settings(max_examples=40)
+    @given(st.integers(1, 6), st.integers(0, 15), st.integers(1, 3), st.integers(0, 2**16))
+    def check(nodes, edges, heads, seed):
+        torch.manual_seed(seed)
+        wide = 1 + seed % 10
+        attention, _ = features_of("leaky_concat", wide, heads, normalizer=normalizer, valued=False)
+        *inputs, index = draw(nodes, edges, heads, seed=seed)
+        features = torch.randn(len(index[0]), wide, dtype=torch.float64)
+        score, edge = attention.score, array(attention.edge_key)[:, 0]  # (H, K)
+        rules = [
+            partial(oracle.leaky_concat, query=array(score.query)[h], key=np.append(array(score.key)[h], edge[h]))
+            for h in range(heads)
+        ]
+        query, key, value = map(array, inputs)
+        beside = np.append(key, np.zeros((*key.shape[:2], wide)), axis=2)
+        for_key = np.zeros((len(features), heads, key.shape[2] + wide))
+        for_key[..., key.shape[2] :] = array(features)[:, None]
+        expected = oracle_edges.attend(query, beside, value, index.T.tolist(), rules, normalizer, for_key=for_key)
+        same_as_oracle(attention, inputs, Edges(index, nodes), features, expected)
+
+    check()
+
+
+def weights_of(attention):
+    return attention.edge_key, attention.edge_value
+
+
+def same_as_oracle(attention, inputs, graph, features, expected):
+    for dtype, limit in ((torch.float32, 2e-5), (torch.float64, 1e-6)):
+        out = attention.to(dtype)(*(x.to(dtype) for x in inputs), graph, features=features.to(dtype))
+        size = 1 + max(np.abs(x).max(initial=0.0) for x in expected)
+        for found, right in zip((out.context, out.weights, out.scores), expected, strict=True):
+            assert found.dtype == dtype and tuple(found.shape) == right.shape
+            np.testing.assert_allclose(array(found), right, atol=limit * size)
+
+
+@pytest.mark.parametrize("name", ["leaky_concat", "leaky_additive", "scaled_dot", "additive"])
+def test_gradients_with_features(name):
+    torch.manual_seed(1)
+    attention = features_of(name, wide=2, columns=2)[0].double()
+    *inputs, index = draw(4, 7, columns=2, seed=1)
+    graph, features = Edges(index, 4), torch.randn(7, 2, dtype=torch.float64)
+    leaves = [x.requires_grad_() for x in (*inputs, features, *weights_of(attention))]
+
+    def both(*leaves):
+        given = dict(zip(("features", "edge_key", "edge_value"), leaves[3:]))
+        out = attend_edges(*leaves[:3], graph, score=attention.score, **given)
+        return out.context, out.weights
+
+    assert torch.autograd.gradcheck(both, leaves)
+    assert torch.autograd.gradgradcheck(lambda *x: both(*x)[0], leaves)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["leaky_concat", "leaky_additive", "scaled_dot"])
+def test_features_where_nobody_looks_and_where_they_are_nan(name, dtype):
+    attention = features_of(name)[0].to(dtype)
+    *inputs, _ = draw()
+    inputs = [x.to(dtype).requires_grad_() for x in inputs]
+    index = torch.tensor([[0, 1, 1], [2, 2, 4]])
+    features = torch.randn(3, 3, dtype=dtype, requires_grad=True)
+    out = attention(*inputs, index, features=features)
+    assert not out.context[[0, 1, 3, 5]].any() and out.context[[2, 4]].all()
+    grads = torch.autograd.grad(out.context.sum(), [*inputs, features])
+    assert all(g.isfinite().all() for g in grads) and not grads[2][[2, 3, 4, 5]].any()
+    nothing = attention(*inputs, index[:, :0], features=features[:0])
+    assert not nothing.context.any() and nothing.weights.shape == (0, 2)
+    assert not any(g.any() for g in torch.autograd.grad(nothing.context.sum(), inputs))
+    broken = features.detach().clone()
+    broken[2] = torch.nan
+    out = attention(*inputs, index, features=broken)
+    assert out.context[4].isnan().all() and out.context[[0, 1, 2, 3, 5]].isfinite().all()
+
+
+@given(st.integers(1, 7), st.integers(0, 20), st.integers(0, 2**16))
+def test_features_of_self_loops(nodes, edges, seed):
+    index = draw(nodes, edges, seed=seed)[3]
+    given = torch.randn(len(index[0]), 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    graph = Edges(index, nodes, self_loops=True)
+    expected = oracle_edges.loop_features(array(given), index.T.tolist(), nodes)
+    np.testing.assert_allclose(array(graph.features(given)), expected, atol=1e-12)
+    kept = len(graph) - nodes
+    assert graph.features(given, fill=1.5)[kept:].eq(1.5).all()
+    assert graph.features(given, fill=torch.tensor([1.0, 2.0]))[kept:].tolist() == [[1.0, 2.0]] * nodes
+    assert Edges(index, nodes).features(given) is given
+    again = torch.utils._pytree.tree_map(lambda x: x + 0, graph)
+    assert again.features(given).equal(graph.features(given))
+
+
+@pytest.mark.parametrize("name", ["leaky_concat", "leaky_additive", "scaled_dot"])
+def test_compile_with_features(name):
+    torch._dynamo.reset()
+    attention = features_of(name, 5, width=8, columns=8)[0]
+    *inputs, index = (x.float() if x.is_floating_point() else x for x in draw(width=8, columns=8))
+    graph = Edges(index, 6)
+    leaves = [x.requires_grad_() for x in (*inputs, torch.randn(14, 5))]
+
+    def step(query, key, value, features, graph):
+        out = attention(query, key, value, graph, features=features, weights=True)
+        return out.context, out.weights
+
+    results = []
+    for function in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
+        context, weights = function(*leaves, graph)
+        loss = context.square().sum() + weights.square().sum()
+        results.append([context, weights, *torch.autograd.grad(loss, [*leaves, *attention.parameters()])])
+    for one, other in zip(*results):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("name", ["leaky_concat", "leaky_additive", "scaled_dot"])
+def test_features_in_halves(name):
+    attention = features_of(name, width=8)[0]
+    *inputs, index = draw(20, 300, width=8)
+    features = torch.randn(300, 3)
+    exact = attention(*(x.float() for x in inputs), index, features=features)
+    half = attention.bfloat16()(*(x.bfloat16() for x in inputs), index, features=features.bfloat16())
+    assert half.context.dtype == half.weights.dtype == torch.bfloat16
+    torch.testing.assert_close(half.context.float(), exact.context, atol=0.1, rtol=0.1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        near = attention.float()(*(x.float() for x in inputs), index, features=features).context.float()
+    torch.testing.assert_close(near, exact.context, atol=0.1, rtol=0.1)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "plain"])
+def test_the_tape_and_a_change_see_features(kernel):
+    attention, (x,) = features_of("leaky_concat", columns=3)[0], torch.randn(1, 5, 2, 3)
+    graph = Edges(torch.tensor([[0, 1, 4, 2], [1, 1, 0, 0]]), 5)
+    low, high = torch.zeros(4, 3), torch.full((4, 3), 5.0) * torch.arange(4)[:, None]
+    seen = []
+    with nullcontext() if kernel == "auto" else regard.kernels.use(kernel):
+        for features in (low, high):
+            expected = attention(x, x, x, graph, features=features)
+            with regard.record(attention) as tape:
+                attention(x, x, x, graph, features=features, weights=False)
+            (call,) = tape[tape.names()[0]].calls
+            torch.testing.assert_close(call.weights, expected.weights)
+            seen.append(call.weights)
+        assert not torch.allclose(*seen)
+        with regard.change(attention, "*", weights="uniform"):
+            changed = attention(x, x, x, graph, features=high).weights
+    torch.testing.assert_close(changed, torch.full((4, 2), 0.5))
+
+
+def test_lazy_weights_keep_their_features():
+    attention = features_of("leaky_additive")[0]
+    *inputs, index = (x.float() if x.is_floating_point() else x for x in draw())
+    features = torch.randn(14, 3)
+    expected = attention(*inputs, index, features=features, weights=True).weights
+    out = attention(*inputs, index, features=features)
+    with torch.no_grad():
+        attention.edge_key += 1
+    torch.testing.assert_close(out.weights, expected)
+
+
+@pytest.mark.parametrize("loops", [False, True, 0.5])
+@pytest.mark.parametrize("kind", ["gat", "gatv2"])
+def test_equals_pyg_with_features(kind, loops):
+    """Outputs, weights and gradients of GATConv(edge_dim=) and GATv2Conv(edge_dim=), self-loops by mean or a number."""
+    pyg = pytest.importorskip("torch_geometric")
+    torch.manual_seed(0)
+    heads, width, wide = 3, 8, 4
+    cls = pyg.nn.GATConv if kind == "gat" else pyg.nn.GATv2Conv
+    fill = "mean" if isinstance(loops, bool) else loops
+    theirs = cls(5, width, heads=heads, edge_dim=wide, add_self_loops=bool(loops), fill_value=fill, bias=False)
+    score = LeakyConcat(width, width, heads=heads) if kind == "gat" else LeakyAdditive(width, heads=heads)
+    attention = EdgeAttention(score, edge_dim=wide)
+    index = torch.randint(18, (2, 90), generator=torch.Generator().manual_seed(4))
+    index = torch.cat([index, torch.tensor([[3, 3, 7], [3, 3, 7]])], dim=1)
+    results = []
+    for run in ("theirs", "ours"):
+        generator = torch.Generator().manual_seed(5)
+        x, given = (torch.randn(*size, generator=generator).requires_grad_() for size in ((20, 5), (93, wide)))
+        if run == "theirs":
+            context, (edges, weights) = theirs(x, index, given, return_attention_weights=True)
+        else:
+            graph = Edges(index, 20, self_loops=bool(loops))
+            inputs, features = (*nodes_of(theirs, kind, x), graph), graph.features(given, fill)
+            out = torch.func.functional_call(attention, as_ours(theirs, kind), inputs, {"features": features})
+            context, edges, weights = out.context.flatten(1), out.edges.index, out.weights
+        slopes = torch.linspace(-1, 1, context.numel()).view_as(context)
+        grads = torch.autograd.grad((context * slopes).sum(), [x, given, *theirs.parameters()], allow_unused=True)
+        results.append([edges, context, weights, *(g for g in grads if g is not None)])
+    assert results[0][0].equal(results[1][0]) and len(results[0]) == len(results[1]) >= 7
+    for expected, found in zip(*results):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def as_ours(theirs, kind):
+    """The parameters of our layer as functions of PyG's."""
+    lin_edge = theirs.lin_edge.weight.unflatten(0, (theirs.heads, -1))  # (H, D, K)
+    if kind == "gatv2":
+        return {"score.v": theirs.att[0], "edge_key": lin_edge}
+    edge = theirs.att_edge[0].unsqueeze(1) @ lin_edge  # (H, 1, K)
+    return {"score.query": theirs.att_dst[0], "score.key": theirs.att_src[0], "edge_key": edge}
+
+
+def nodes_of(theirs, kind, x):
+    """Query, key and value."""
+    linears = [theirs.lin] * 3 if kind == "gat" else [theirs.lin_r, theirs.lin_l, theirs.lin_l]
+    done = {linear: linear(x).unflatten(-1, (theirs.heads, -1)) for linear in set(linears)}
+    return [done[linear] for linear in linears]
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_equals_pygs_transformer_with_features(heads):
+    """TransformerConv adds the features to keys and to values."""
+    pyg = pytest.importorskip("torch_geometric")
+    torch.manual_seed(0)
+    theirs = pyg.nn.TransformerConv(5, 8, heads=heads, edge_dim=4, root_weight=False, bias=False)
+    attention = EdgeAttention("scaled_dot", edge_dim=4, value_dim=8, heads=heads, key_dim=8)
+    weight = theirs.lin_edge.weight.unflatten(0, (heads, 8))
+    x, index, features = torch.randn(20, 5), torch.randint(20, (2, 90)), torch.randn(90, 4)
+    query, key, value = (
+        linear(x).unflatten(-1, (heads, 8)) for linear in (theirs.lin_query, theirs.lin_key, theirs.lin_value)
+    )
+    given = {"edge_key": weight, "edge_value": weight}
+    out = torch.func.functional_call(attention, given, (query, key, value, Edges(index, 20)), {"features": features})
+    torch.testing.assert_close(out.context.flatten(1), theirs(x, index, features), atol=1e-5, rtol=1e-5)
+
+
+def test_bad_features():
+    query, key, value, index = draw()
+    graph, loops = Edges(index, 6), Edges(index, 6, self_loops=True)
+    features = torch.randn(14, 3, dtype=torch.float64)
+    weight = torch.randn(2, 3, 3, dtype=torch.float64)
+
+    def call(features=features, graph=graph, **more):
+        return attend_edges(query, key, value, graph, features=features, **more)
+
+    assert "(14, K)" in message(lambda: call(features[1:]))
+    assert "edges.features" in message(lambda: call(features, loops))
+    assert "3 wide, but features= 2" in message(lambda: call(features[:, :2]))
+    concat = LeakyConcat(3, 3, heads=2).double()
+    assert "1 wide, but edge_key= 3" in message(lambda: call(score=concat, edge_key=weight))
+    assert "(2 heads, width, 3)" in message(lambda: call(edge_key=weight[:1]))
+    assert "values are 4 wide" in message(lambda: call(edge_value=weight))
+    assert "differ in dtype" in message(lambda: call(features.float()))
+    assert "give features=" in message(lambda: call(None, edge_key=weight))
+    assert "without edge_dim=" in message(lambda: EdgeAttention()(query, key, value, graph, features=features))
+    assert "no features=" in message(lambda: EdgeAttention("dot", edge_dim=3, key_dim=3)(query, key, value, graph))
+    assert "say key_dim=" in message(lambda: EdgeAttention("dot", edge_dim=3))
+    assert "heads=2, not 3" in message(lambda: EdgeAttention(LeakyAdditive(3, heads=2), edge_dim=3, heads=3))
+    assert "give edge_dim=" in message(lambda: EdgeAttention("dot", value_dim=3))
+    assert '"mean"' in message(lambda: loops.features(features, "max"))
+    assert "(14, K)" in message(lambda: graph.features(features[1:]))
+    assert "has no features" in message(lambda: loops.features(features[:3]))
+
+
+# ---------------------------------------------------------------------------------------------------------
 # bad input
 
 

@@ -175,3 +175,12 @@ def test_select_and_grow(mask):
     after = mask.grow((B, 1, S), 2).tensor((B, 1, S + 2)).expand(B, 1, S + 2)
     assert torch.equal(after[..., :S], before)
     assert after[..., S:].all()
+
+
+def test_they_show_what_they_are():
+    padding, near = masks.lengths(torch.tensor([1, 2])), masks.window(3)
+    assert repr(padding & masks.causal()) == "lengths([1, 2]) & causal()"
+    assert repr(~(padding | near) & masks.causal()) == "~(lengths([1, 2]) | window(3)) & causal()"
+    assert repr(masks.as_mask(torch.ones(2, 3).bool()) & near & ~near) == "a Boolean (2, 3) & window(3) & ~window(3)"
+    assert repr(masks.lengths(torch.arange(64))) == "lengths((64,))"  # and no screen full of numbers
+    assert repr(masks.segments(torch.zeros(2, 9).long())) == "segments((2, 9))"

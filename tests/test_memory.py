@@ -1,10 +1,12 @@
 """Keys that are projected once and looked at many times."""
 
+import warnings
+
 import pytest
 import torch
 
 import regard
-from regard import masks
+from regard import _warn, masks
 from regard.scores import Additive, General
 
 B, T, S, D, E = 3, 2, 5, 4, 6
@@ -139,3 +141,28 @@ def test_a_mask_that_was_used_is_not_used_where_it_does_not_belong():
     assert (attention(query, grown).weights[:, 0, -1] > 0).all()
     two = attention(torch.cat([query, query], 1), memory).context
     assert torch.allclose(two, first.expand(-1, 2, -1))
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        regard.Attention("dot", window=regard.windows.LocalMonotonic(1)),
+        regard.Attention(regard.scores.LocationAware(4, 4, 4, 2, 3)),
+    ],
+    ids=["window", "score"],
+)
+def test_a_forgotten_state_is_noticed_once(attention, monkeypatch):
+    """The second single query that begins anew at the same memory; not one for each memory, or several at once."""
+    monkeypatch.setattr(_warn, "_said", set())
+    query, key = torch.randn(2, 1, 4), torch.randn(2, 6, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            memory = attention.remember(key)
+            out = attention(query, memory)
+            attention(query, memory, state=out.state)
+            attention(query, memory, state=attention.start(memory))
+            attention(query.expand(2, 3, 4), memory)
+    with pytest.warns(UserWarning, match=r"state = attention\.start\(memory\)") as told:
+        [attention(query, memory) for _ in range(3)]
+    assert len(told) == 1 and told[0].filename == __file__

@@ -73,3 +73,56 @@ def test_a_variant_is_the_papers_difference():
     assert recipe.build("system", source_vocab=9, target_vocab=9).dim == 1024
     with pytest.raises(ValueError, match="'big'"):
         recipe.change(["variant=bigg"]).build("system", source_vocab=9, target_vocab=9)
+
+
+def test_sizes_follow_the_data_and_what_was_typed_stays():
+    recipe = registry.recipe("translate")
+    (small, told), (middle, _), (same, nothing), (large, _) = (
+        recipe.sized(items) for items in (3_000, 29_000, 300_000, 5_000_000)
+    )
+    sizes = [(each.build("system", source_vocab=9, target_vocab=9).dim, each.build("task").batch_tokens,
+              each.build("train").epochs) for each in (small, middle, same, large)]  # fmt: skip
+    assert sizes == sorted(sizes, key=lambda each: (each[0], each[1], -each[2])) and len(set(sizes)) == 4
+    assert same.sections == recipe.sections and not nothing
+    assert "epochs=25" in told and "up to 10,000 pairs" in told
+    typed, told = recipe.change(["dim=64", "epochs=3"]).sized(3_000)
+    assert typed.sections["system"]["dim"] == 64 and typed.sections["train"]["epochs"] == 3
+    assert "dim=" not in told and "epochs=" not in told and "batch_tokens=512" in told
+    assert "by_size" not in small.toml() and not small.by_size
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ('[[by_size]]\nup_to = 9\nwhy = "few"\nsystem.hiden = 3', "'hidden'"),
+        ('[[by_size]]\nup_to = 9\nwhy = "few"\nsistem.hidden = 3', "'system'"),
+        ("[[by_size]]\nup_to = 9\nsystem.hidden = 3", "says why"),
+        ('[[by_size]]\nup_to = 9\nwhy = ""\n[[by_size]]\nup_to = 3\nwhy = ""', r"\[9, 3\]"),
+        ('[[by_size]]\nwhy = ""\n[[by_size]]\nup_to = 3\nwhy = ""', "None"),
+        ("[by_size]\nup_to = 3", r"\[\[by_size\]\]"),
+    ],
+)
+def test_a_bad_table_of_sizes_is_named(table, message, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'[system]\nname = "rnnsearch"\n[task]\nname = "translation"\n{table}\n')
+    with pytest.raises(ValueError, match=rf"mine\.toml: .*{message}"):
+        Recipe.read(path)
+
+
+def test_an_installed_package_may_bring_systems_and_tasks(tmp_path, monkeypatch):
+    about = tmp_path / "stranger-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    points = "[regard.systems]\nstrange_reader = strange_systems:Reader\nno_class = strange_systems:NUMBER\n"
+    (about / "entry_points.txt").write_text(points)
+    body = "from regard.systems.rnnsearch import Config, RNNsearch\nclass Reader(RNNsearch): pass\nNUMBER = 3\n"
+    (tmp_path / "strange_systems.py").write_text(body)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert registry.system("strange_reader").__module__ == "strange_systems"
+    path = tmp_path / "mine.toml"
+    path.write_text('[system]\nname = "strange_reader"\nhidden = 8\n[task]\nname = "toy_grammar"\n')
+    assert Recipe.read(path).build("system", source_vocab=9, target_vocab=9).hidden == 8
+    with pytest.raises(ValueError, match="did you mean 'strange_reader'"):
+        registry.system("strange_raeder")
+    with pytest.raises(ValueError, match="strange_systems:NUMBER, is not a class"):
+        registry.system("no_class")

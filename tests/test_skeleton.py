@@ -287,3 +287,9 @@ def test_ci_runs_make_test_with_the_data_beside_the_clone(machine):
 def test_all_is_every_extra_but_the_tools_and_other_engines():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras["all"] == [f"regard[{','.join(sorted(set(extras) - {'all', 'dev', 'export'}))}]"]
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))])
+def test_no_page_installs_from_an_index_where_it_is_not(page):
+    typed = re.findall(r"pip install[^\n]*", (ROOT / page).read_text(encoding="utf-8"))
+    assert not [line for line in typed if re.search(r"""[ '"]regard\b""", line)]

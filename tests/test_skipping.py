@@ -8,11 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.torch_version import TorchVersion
 
 import oracle
 import regard
-from regard import banded, masks
-from regard.kernels import spans
+from regard import banded, masks, skipping
+from regard.kernels import groups, spans
 from regard.normalizers import Softmax
 from regard.scores import Additive, Gaussian
 
@@ -34,7 +35,7 @@ def paths(monkeypatch):
     """Which ways were gone, by name."""
     gone = []
     for name in ("_along", "_around"):
-        whole = getattr(regard.attention, name)
+        whole = getattr(skipping, name)
 
         def seen(*args, whole=whole, name=name):
             out = whole(*args)
@@ -42,7 +43,7 @@ def paths(monkeypatch):
                 gone.append(name)
             return out
 
-        monkeypatch.setattr(regard.attention, name, seen)
+        monkeypatch.setattr(skipping, name, seen)
     return gone
 
 
@@ -226,7 +227,7 @@ def test_packed_sequences_compiled():
     attention = regard.Attention()
 
     def step(query, ids):
-        return attention(query, key, value, mask=masks.segments(ids) & masks.causal()).context
+        return attention(query, key, value, mask=masks.both(masks.segments(ids), masks.causal())).context
 
     compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(query, ids), step(query, ids), atol=1e-5, rtol=1e-5)
@@ -395,7 +396,7 @@ def test_compile_and_export():
     (x, *_) = drawn((2,), 11, 1, width=8, dtype=torch.float32)
 
     def step(x, lengths):
-        return heads(x, mask=masks.causal() & masks.lengths(lengths), weights=False).context
+        return heads(x, mask=masks.both(masks.causal(), masks.lengths(lengths)), weights=False).context
 
     class Exported(torch.nn.Module):
         def __init__(self):
@@ -520,3 +521,22 @@ def test_bad_windows():
     for kernel, mask in product(KERNELS, (masks.window(2) & torch.ones(3, 12, dtype=torch.bool),)):
         with use(kernel), pytest.raises(ValueError, match=r"\(3, 12\)"):
             regard.attend(*drawn((2,), 12, 12, dtype=torch.float32), mask=mask)
+
+
+@pytest.mark.parametrize("version", ["2.6.0", "2.13.0"])
+def test_older_versions_of_torch_get_a_key_for_each_query(version, monkeypatch):
+    """torch 2.6 takes fewer heads of keys without a word, and reads and writes behind their end."""
+    seen = []
+    forward = spans._forward
+
+    def spy(query, key, *more, **named):
+        seen.append((query.shape[1], key.shape[1]))
+        key, value = (groups.repeat(rows, 4 // rows.shape[1]) for rows in (key, more[0]))
+        return forward(query, key, value, *more[1:], **named)
+
+    monkeypatch.setattr(spans, "_forward", spy)
+    monkeypatch.setattr(torch, "__version__", TorchVersion(version))
+    query, (key, value) = torch.randn(1, 4, 9, 8), torch.randn(2, 1, 2, 9, 8)
+    ends = torch.arange(9)[None]
+    spans.attend(query, key, value, spans.Spans.of((ends - 2).clamp_min(0), ends + 1, 1), 1.0)
+    assert seen and set(seen) == {(4, 4 if version == "2.6.0" else 2)}

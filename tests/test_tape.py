@@ -693,7 +693,7 @@ class TestNothingStays:
         model(x)
         assert all(len(tape[name].calls) == 1 for name in tape)
         assert torch.overrides._get_current_function_mode() is None
-        assert regard.attention.witness.see is None
+        assert regard.attended.witness.see is None
 
     @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, GeneratorExit])
     def test_after_an_exception(self, error):
@@ -707,7 +707,7 @@ class TestNothingStays:
         assert len(tape["inner"].calls) == 1
         assert hooks(model) == 0
         assert torch.overrides._get_current_function_mode() is None
-        assert regard.attention.witness.see is None
+        assert regard.attended.witness.see is None
 
     def test_an_attention_that_fails_leaves_the_recorder_working(self):
         attention = regard.Attention()

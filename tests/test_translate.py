@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import forked
+from regard.registry import Recipe
 
 SMALL = ["embedding=16", "system.hidden=24", "attention=16", "maxout=12", "threads=1", "tensorboard=false"]
 
@@ -41,9 +42,10 @@ def test_predict_keeps_order_and_empty_lines(run):
 
 def test_predict_from_a_file_with_alignments_and_nbest(run, tmp_path):
     path = tmp_path / "in.txt"
-    path.write_text("the cat sleeps\n")
+    path.write_text("the cat sleeps\n\n")
     rows = regard("predict", run, path, "--nbest", 3, "--alignments").splitlines()
-    assert len(rows) == 3
+    assert len(rows) == 6 and all(row.startswith("\t0.0000") for row in rows[3:])  # an empty line has as many
+    rows = rows[:3]
     scores = [float(row.split("\t")[1]) for row in rows]
     assert scores == sorted(scores, reverse=True)
     assert all("-" in link for link in rows[0].split("\t")[2].split())
@@ -55,6 +57,8 @@ def test_predict_as_json(run):
     answer = found["answers"][0]
     assert found["source"] == "the cat sleeps" and answer["source_words"] == ["the", "cat", "sleeps"]
     assert len(answer["weights"]) == len(answer["words"]) and len(answer["weights"][0]) == 3
+    for row, end in zip(answer["weights"], answer["end"], strict=True):  # the rest lies on the end of the sentence
+        assert sum(row) + end == pytest.approx(1, abs=5e-4)
 
 
 def test_unknown_words_are_copied(run):
@@ -105,6 +109,10 @@ def test_somebodys_own_two_files(tmp_path):
     options = ["train", "translate", "--data", data, "src=en", "tgt=fr", "steps=5", *small]
     out = regard(*options, "--out", tmp_path / "run")
     assert "padding" in out
+    (told,) = [line for line in out.splitlines() if line.startswith("for 300 training pairs: ")]
+    chosen = Recipe.read(tmp_path / "run" / "recipe.toml").sections
+    assert chosen["task"]["batch_tokens"] == 512 and "batch_tokens=512" in told and "up to 10,000 pairs" in told
+    assert chosen["system"]["dim"] == 16 and "dim=" not in told and "vocab=" not in told  # they were typed
     assert regard("predict", tmp_path / "run", stdin="the number 7 is here\n")
 
     (data / "train.fr").write_text("".join(f"{target}\n" for _, target in pairs[:-1]))

@@ -24,8 +24,8 @@ from PIL import Image
 import regard
 from regard import registry
 from regard.glimpses import Bilinear, Retina
+from regard.layers.transformer import positions as sinusoids
 from regard.predictors.predictor import Predictor
-from regard.systems.transformer import positions as sinusoids
 from regard.tasks.digits import Config, Digits
 from regard.views import (
     alignment,
@@ -226,6 +226,85 @@ def drawn_overlay() -> Figure:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+# Other people's models
+
+
+def drawn_strangers() -> Figure:
+    """One head of each of eight models of Hugging Face, torch and PyG, as :func:`regard.record` saw it."""
+    figure = Figure(figsize=(10, 5.4), layout="constrained")
+    for axes, (name, weights) in zip(figure.subplots(2, 4).flat, strangers().items(), strict=True):
+        axes.imshow(weights, cmap="Blues", vmin=0, vmax=float(weights.max()), aspect="auto")
+        axes.set_title(name, fontsize=11)
+        axes.set_xticks([])
+        axes.set_yticks([])
+    return figure
+
+
+def strangers() -> dict[str, torch.Tensor]:
+    """Name → weights (T, S) of one head, of models with random weights."""
+    import transformers
+    from torch_geometric.nn import GATConv
+
+    length, generator = 24, torch.Generator().manual_seed(3)
+    stack = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    text = {"vocab_size": 99, **stack, "pad_token_id": 0}
+    pair = {"vocab_size": 99, "d_model": 64, "decoder_start_token_id": 1, "pad_token_id": 0, "eos_token_id": 2}
+    sides = [f"{side}_{what}" for side in ("encoder", "decoder") for what in ("layers", "attention_heads")]
+    sound = {"num_mel_bins": 8, "max_source_positions": length, **dict.fromkeys(sides, 4), "bos_token_id": 1}
+    words = {"input_ids": torch.randint(1, 99, (1, length), generator=generator)}
+    both = words | {"decoder_input_ids": words["input_ids"][:, :10]}
+    frames = {"input_features": torch.randn(1, 8, 2 * length, generator=generator)}
+    image = {"pixel_values": torch.rand(1, 3, 40, 40, generator=generator)}
+    index = torch.randint(length, (2, 60), generator=generator)
+    nodes, rows = torch.randn(length, 16, generator=generator), torch.randn(1, length, 64, generator=generator)
+    grouped = {**text, "num_key_value_heads": 2}
+
+    models: dict[str, tuple[Callable[[], torch.nn.Module], tuple[torch.Tensor, ...], dict[str, torch.Tensor], str]] = {
+        "BERT": (lambda: transformers.BertModel(transformers.BertConfig(**text)), (), words, "*layer.0*"),
+        "Llama": (lambda: transformers.LlamaModel(transformers.LlamaConfig(**grouped)), (), words, "*layers.0*"),
+        "Mistral, a window of 6": (
+            lambda: transformers.MistralModel(transformers.MistralConfig(**grouped, sliding_window=6)),
+            *((), words, "*layers.0*"),
+        ),
+        "T5, target × source": (
+            lambda: transformers.T5Model(transformers.T5Config(**pair, d_kv=16, num_layers=2, num_heads=4, d_ff=64)),
+            *((), both, "decoder*EncDecAttention"),
+        ),
+        "Whisper, words × frames": (
+            lambda: transformers.WhisperModel(transformers.WhisperConfig(**pair, **sound)),
+            *((), frames | {"decoder_input_ids": both["decoder_input_ids"]}, "decoder.layers.0.encoder_attn"),
+        ),
+        "ViT, patches": (
+            lambda: transformers.ViTModel(transformers.ViTConfig(**stack, image_size=40, patch_size=8)),
+            *((), image, "*layer*.0*"),
+        ),
+        "nn.Transformer, decoder": (
+            lambda: torch.nn.Transformer(64, 4, 1, 1, 64, batch_first=True),
+            *((rows, rows[:, :10]), {}, "decoder.layers.0.multihead_attn"),
+        ),
+        "PyG's GATConv": (lambda: GATConv(16, 8, heads=4), (nodes, index), {}, "*"),
+    }
+    found = {}
+    for name, (build, inputs, named, only) in models.items():
+        torch.manual_seed(0)
+        model = build().eval()
+        for parameter in model.parameters():  # as initialized, attention is nearly even
+            if parameter.ndim > 1:
+                torch.nn.init.normal_(parameter, std=0.25)
+        with torch.no_grad(), regard.record(model, only=only) as tape:
+            model(*inputs, **named)
+        call = tape[tape.names()[0]].calls[0]
+        weights = call.weights[..., 0] if call.edges is not None else call.weights[0, 0]
+        found[name] = weights if call.edges is None else matrix(weights, call.edges, length)
+    return found
+
+
+def matrix(weights: torch.Tensor, edges: torch.Tensor, nodes: int) -> torch.Tensor:
+    """Weights of edges, (E,), as targets × sources."""
+    return torch.zeros(nodes, nodes).index_put((edges[1], edges[0]), weights, accumulate=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 # With a translator
 
 
@@ -371,6 +450,14 @@ PICTURES = (
         drawn_overlay,
         source="overlay.figure(image, words, weights)",
         note="the score is how near colours are",
+    ),
+    Picture(
+        "strangers",
+        "Other people's models",
+        "One head of each, recorded from the models as they are installed.",
+        drawn_strangers,
+        source="with regard.record(model) as tape: model(**inputs)",
+        note="models of transformers, torch and PyG with random weights",
     ),
 )
 # ---------------------------------------------------------------------------------------------------------------------

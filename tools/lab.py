@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -153,6 +154,37 @@ class Lab:
         path = self._log(cell)
         lines = path.read_text(errors="replace").splitlines() if path.exists() else []
         return lines[-1] if lines else "starting"
+
+
+@dataclass
+class Measured(Lab):
+    """Trainings, and what `regard evaluate` finds of them."""
+
+    def split(self, cell: Cell) -> str:
+        """What is measured."""
+        return "test"
+
+    def measure(self, cell: Cell) -> dict[str, float]:
+        """What `regard evaluate` finds, and ``minutes``. It is kept beside the run."""
+        from regard.predictors.predictor import Predictor
+
+        folder = self.folder(cell)
+        known, path = facts(folder), folder / "measured.json"
+        if not path.exists() or json.loads(path.read_text())["made"] != known["created"]:
+            say(f"measuring {cell} …")
+            found = Predictor.open(folder).evaluate(self.split(cell))
+            write(path, json.dumps({"made": known["created"], **found}))
+        kept: dict[str, Any] = json.loads(path.read_text())
+        return {**kept, "minutes": known["summary"]["minutes"]}
+
+    def mean(self, cells: Sequence[Cell], metric: str) -> tuple[str, str]:
+        """The mean over cells, with each if there are several; and the mean minutes."""
+        found = [self.measure(cell) for cell in cells]
+        values = [each[metric] for each in found]
+        told = f"{statistics.mean(values):.2f}"
+        if len(values) > 1:
+            told += f" ({', '.join(f'{value:.2f}' for value in values)})"
+        return told, f"{statistics.mean(each['minutes'] for each in found):.0f}"
 
 
 @dataclass(frozen=True)

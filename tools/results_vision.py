@@ -11,43 +11,19 @@ of the test split in percent, of the weights with the best validation; minutes a
 
 from __future__ import annotations
 
-import json
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import HERE, Cell, Lab, Table, facts, print_tables, say, write
+from lab import HERE, Cell, Measured, Table, print_tables
 
 
 @dataclass
-class Sights(Lab):
+class Sights(Measured):
     """Trainings on pictures, and how they end."""
 
     figure: Path = HERE / "docs" / "images" / "error_by_cost.png"
-
-    def measure(self, cell: Cell) -> dict[str, float]:
-        """What `regard evaluate` finds, and ``minutes``."""
-        from regard.predictors.predictor import Predictor
-
-        folder = self.folder(cell)
-        known, path = facts(folder), folder / "measured.json"
-        if not path.exists() or json.loads(path.read_text())["made"] != known["created"]:
-            say(f"measuring {cell} …")
-            write(path, json.dumps({"made": known["created"], **Predictor.open(folder).evaluate("test")}))
-        found: dict[str, Any] = json.loads(path.read_text())
-        return {**found, "minutes": known["summary"]["minutes"]}
-
-
-def mean(lab: Sights, cells: Sequence[Cell], metric: str = "error") -> tuple[str, str]:
-    """The mean over cells, with each if there are several; and the mean minutes."""
-    found = [lab.measure(cell) for cell in cells]
-    values = [each[metric] for each in found]
-    told = f"{statistics.mean(values):.2f}"
-    if len(values) > 1:
-        told += f" ({', '.join(f'{value:.2f}' for value in values)})"
-    return told, f"{statistics.mean(each['minutes'] for each in found):.0f}"
 
 
 RAM = {  # title: the training, and what the paper has
@@ -102,7 +78,7 @@ def stn(lab: Sights) -> Iterator[str]:
     """Spatial transformers and networks without."""
     yield "| | error, mean of the seeds | published | parameters | minutes each |\n|---|---|---|---|---|"
     for title, (*_, paper) in STN.items():
-        told, minutes = mean(lab, stn_row(title))
+        told, minutes = lab.mean(stn_row(title), "error")
         parameters = lab.measure(stn_row(title)[0])["parameters"]
         yield f"| {title} | {told} | {paper} | {parameters:,.0f} | {minutes} |"
 
@@ -122,7 +98,7 @@ def draw(lab: Sights) -> Iterator[str]:
     """DRAW: pictures and classes."""
     yield "| | got | published | parameters | minutes |\n|---|---|---|---|---|"
     for title, (cell, metric, paper) in DRAW.items():
-        told, minutes = mean(lab, [cell], metric)
+        told, minutes = lab.mean([cell], metric)
         yield f"| {title} | {told} | {paper} | {lab.measure(cell)['parameters']:,.0f} | {minutes} |"
 
 

@@ -11,13 +11,15 @@ from torch import Tensor
 from torch.nn.functional import dropout, normalize, scaled_dot_product_attention
 
 import regard
-from regard import kernels
-from regard.bench.measure import Case, Row, report
+from regard import kernels, masks, spoiled
+from regard.bench.measure import Case, Row, exponent, report
 from regard.kernels.forms import AdditiveForm
 from regard.masks import lengths
 from regard.parts import Score, Window
 from regard.scores import Additive, Cosine, Dot, Gaussian, General, MLPDot, ScaledDot
 from regard.windows import LocalMonotonic, LocalPredictive
+
+WINDOW, GROWTH = 128, "sliding window, growth"
 
 
 def run(json_file: Path | None = None, compile: bool = False, quick: bool = False, only: str = "") -> list[Row]:
@@ -26,16 +28,33 @@ def run(json_file: Path | None = None, compile: bool = False, quick: bool = Fals
     def cases() -> Iterator[Callable[[], Case]]:
         return map(partial(partial, _compiled), _cases()) if compile else _cases()
 
-    return report(
+    rows = report(
         cases, threads=(1,) if quick else (1, 2), seconds=0.1 if quick else 0.5, only=only, json_file=json_file
     )
+    for line in slopes(rows):
+        print(line)
+    return rows
+
+
+def slopes(rows: list[Row]) -> Iterator[str]:
+    """How time grows with the length of a sequence of which each query sees a window."""
+    for threads in sorted({row.threads for row in rows}):
+        times = [
+            (int(row.work.split("T=")[1].split(",")[0]), row.milliseconds["ours"])
+            for row in rows
+            if row.threads == threads and row.work.startswith(GROWTH) and row.which == "forward+backward"
+        ]
+        if len(times) > 1:
+            found = exponent(times)
+            yield f"\n{GROWTH}, {threads} threads: time ∝ T^{found:.2f} (target: at most 1.1)"
 
 
 def _compiled(make: Callable[[], Case]) -> Case:
     """A case with ``torch.compile`` of its eager contender as one more."""
     case = make()
     torch._dynamo.reset()  # or it gives up after eight cases
-    case.contenders["compile"] = torch.compile(case.contenders["eager"], dynamic=False)
+    if "eager" in case.contenders:
+        case.contenders["compile"] = torch.compile(case.contenders["eager"], dynamic=False)
     return case
 
 
@@ -59,6 +78,13 @@ def _cases() -> Iterator[Callable[[], Case]]:
         for window in ("local-m", "local-p"):
             for length in (1024, 8192):
                 yield partial(_window, name, window, length)
+    yield partial(_sliding, 4096, True, "≥ 6× sdpa; memory O(T·W)")
+    yield partial(_sliding, 4096, False, "≥ 6× sdpa; memory O(T·W)")
+    for length in (1024, 4096, 16384):
+        yield partial(_sliding, length, True, grows=True)
+    yield _grouped
+    for heads, length in ((8, 128), (8, 512)):
+        yield partial(_checked, heads, length)
     yield _weights
 
 
@@ -232,6 +258,60 @@ def _window(name: str, kind: str, length: int) -> Case:
     target = f"≥ {100 if name == 'additive' else 20}× global at S=8192; flat in S"
     work = f"{name} {kind}, radius {radius}, B={batch} T={queries} S={length} D={width}"
     return Case(work, contenders, (), target, ("forward",), None, slow)
+
+
+def _sliding(length: int, before: bool, target: str = "", grows: bool = False) -> Case:
+    """Self-attention in which a query sees a window of WINDOW keys, those before it or around it, against SDPA with
+    the mask of that; ``grows``: against nobody."""
+    query, key, value = (torch.randn(1, 8, length, 64, requires_grad=True) for _ in range(3))
+    mask = masks.window(WINDOW - 1) & masks.causal() if before else masks.window(WINDOW // 2)
+    contenders = {"ours": lambda: regard.attend(query, key, value, mask=mask).context}
+    if not grows:
+        allowed = mask.tensor((1, 8, length, length))[:, :1]
+        contenders["sdpa"] = lambda: scaled_dot_product_attention(query, key, value, allowed)
+    side = "before" if before else "around"
+    work = f"sliding window, T={length}, {WINDOW} keys {side}, 8 heads of 64"
+    work = f"{GROWTH}, T={length}, {WINDOW} keys before, 8 heads of 64" if grows else work
+    return Case(work, contenders, [query, key, value], target, ("forward+backward",))
+
+
+def _grouped(batch: int = 8, length: int = 2048) -> Case:
+    """One query of each of eight heads at a cache with two heads of keys, against one where they were repeated before,
+    and against SDPA with keys that are repeated at the call, as Hugging Face's models do."""
+    query = torch.randn(batch, 8, 1, 64)
+    key, value = (torch.randn(batch, 2, length, 64) for _ in range(2))
+    many = [tensor.repeat_interleave(4, dim=1) for tensor in (key, value)]
+
+    def repeating() -> Tensor:
+        again = [tensor.repeat_interleave(4, dim=1) for tensor in (key, value)]
+        return scaled_dot_product_attention(query, again[0], again[1])
+
+    contenders = {
+        "ours": lambda: regard.attend(query, key, value, grouped=True).context,
+        "repeated": lambda: regard.attend(query, many[0], many[1]).context,
+        "sdpa": repeating,
+    }
+    work = f"grouped queries, 8 heads of 64 at 2 of keys, B={batch} T=1 S={length}"
+    return Case(work, contenders, (), "≥ 1.5× repeated", ("forward",))
+
+
+def _checked(heads: int, length: int) -> Case:
+    """What it costs that NaN in masked keys and values does not matter, against the same call without that check."""
+    query, key, value = (torch.randn(8, heads, length, 64, requires_grad=True) for _ in range(3))
+    mask = lengths(torch.full((8,), length - 5))
+
+    def ours() -> Tensor:
+        return regard.attend(query, key, value, mask=mask).context
+
+    def unchecked() -> Tensor:
+        check, spoiled.harmless = spoiled.harmless, lambda *_: True
+        try:
+            return ours()
+        finally:
+            spoiled.harmless = check
+
+    work = f"what is masked does not matter, {heads} heads of 64, padded, B=8 T=S={length}"
+    return Case(work, {"ours": ours, "unchecked": unchecked}, [query, key, value], "≥ 0.97× unchecked")
 
 
 def _weights() -> Case:

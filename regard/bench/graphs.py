@@ -17,7 +17,7 @@ from regard.edges import EdgeAttention, Edges
 from regard.scores import LeakyAdditive, LeakyConcat, ScaledDot
 from regard.systems.gat import GAT, Config
 
-NODES, EDGES = 50_000, 1_000_000
+NODES, EDGES, FEATURES = 50_000, 1_000_000, 16
 CORA = {"nodes": 2708, "edges": 10_556, "features": 1433, "words": 18, "classes": 7, "train": 140}
 
 
@@ -76,6 +76,13 @@ def _cases(pyg: ModuleType, shrink: int) -> Iterator[Callable[[], Case]]:
         ("dot", 8, 8, ""),
     ):
         yield partial(_layer, pyg, kind, nodes, edges, heads, width, target)
+    for kind, heads, width, target in (
+        ("GAT", 8, 8, "≥ 8× pyg; memory ≤ 1/10"),
+        ("GAT", 4, 64, "≥ 8× pyg; memory ≤ 1/10"),
+        ("GATv2", 8, 8, ""),
+        ("dot", 8, 8, ""),
+    ):
+        yield partial(_layer, pyg, kind, nodes, edges, heads, width, target, FEATURES)
     yield partial(_cora, pyg, "dense features", "≥ 8× pyg")
     yield partial(_cora, pyg, "sparse features", "≥ 8× pyg")
     for count in (100_000, 1_000_000, 10_000_000):
@@ -83,41 +90,55 @@ def _cases(pyg: ModuleType, shrink: int) -> Iterator[Callable[[], Case]]:
         yield partial(_growth, count // shrink // 20, count // shrink, "20 edges a node")
 
 
-def _layer(pyg: ModuleType, kind: str, nodes: int, edges: int, heads: int, width: int, target: str) -> Case:
-    """One layer with its projections; self-loops as PyG's layers make them, which they do anew at each call."""
-    dim = heads * width
+def _layer(
+    pyg: ModuleType, kind: str, nodes: int, edges: int, heads: int, width: int, target: str, wide: int | None = None
+) -> Case:
+    """One layer with its projections; self-loops as PyG's layers make them, which they do anew at each call. If edges
+    have features, ``wide`` numbers each, self-loops are in the index: PyG's would be filled up at each call, too."""
+    dim, more = heads * width, {} if wide is None else {"edge_dim": wide}
     index = torch.randint(nodes, (2, edges))
     x = torch.randn(nodes, dim)
     graph = Edges(index, nodes, self_loops=True)
     if kind == "dot":
-        theirs = pyg.nn.TransformerConv(dim, width, heads=heads, root_weight=False, bias=False)
+        theirs = pyg.nn.TransformerConv(dim, width, heads=heads, root_weight=False, bias=False, **more)
         index = graph.index  # this one adds no loops
     else:
-        theirs = (pyg.nn.GATConv if kind == "GAT" else pyg.nn.GATv2Conv)(dim, width, heads=heads, bias=False)
-    ours = _ours(kind, theirs, heads, width)
+        more = more if wide is None else {**more, "add_self_loops": False}
+        theirs = (pyg.nn.GATConv if kind == "GAT" else pyg.nn.GATv2Conv)(dim, width, heads=heads, bias=False, **more)
+        index = index if wide is None else graph.index
+    ours = _ours(kind, theirs, heads, width, wide)
     parameters = [p for p in theirs.parameters() if p.requires_grad]
-    contenders = {"ours": lambda: ours(x, graph), "pyg": lambda: theirs(x, index)}
-    if kind == "GAT" and width == 8:
+    features = None if wide is None else torch.randn(len(graph), wide)
+    contenders = {"ours": lambda: ours(x, graph, features), "pyg": lambda: theirs(x, index, features)}
+    if kind == "GAT" and width == 8 and wide is None:
         raw = graph.index
-        contenders["ours, sorting anew"] = lambda: ours(x, Edges(raw, nodes))
+        contenders["ours, sorting anew"] = lambda: ours(x, Edges(raw, nodes), None)
     work = f"{kind} layer, {nodes:,} nodes, {edges:,} edges, {heads} heads × {width}"
+    work += "" if wide is None else f", {wide} features an edge"
     return Case(work, contenders, [x, *parameters], target, tolerance=1e-3)
 
 
-def _ours(kind: str, theirs: Any, heads: int, width: int) -> Callable[[Tensor, Edges], Tensor]:
+def _ours(
+    kind: str, theirs: Any, heads: int, width: int, wide: int | None
+) -> Callable[[Tensor, Edges, Tensor | None], Tensor]:
     """Our layer with the very parameters of PyG's."""
     shape = (heads, width)
     if kind == "GAT":
         score: Any = LeakyConcat(width, width, heads=heads)
-        del score.query, score.key  # parameters; the layer below sets PyG's in their place
-    elif kind == "GATv2":
-        score = LeakyAdditive(width, heads=heads)
-        del score.v
     else:
-        score = ScaledDot()
-    attention = EdgeAttention(score)
+        score = LeakyAdditive(width, heads=heads) if kind == "GATv2" else ScaledDot()
+    attention: Any = EdgeAttention(score)
+    if wide is not None:
+        attention = EdgeAttention(score, edge_dim=wide, heads=heads, key_dim=width)
+    for part in (score, attention):  # the layer below sets PyG's parameters in the place of these
+        for name in dict(part.named_parameters(recurse=False)):
+            delattr(part, name)
 
-    def layer(x: Tensor, edges: Edges) -> Tensor:
+    def layer(x: Tensor, edges: Edges, features: Tensor | None) -> Tensor:
+        if wide is not None:
+            projected = theirs.lin_edge.weight.unflatten(0, shape)  # (H, D, K)
+            attention.edge_key = theirs.att_edge[0].unsqueeze(1) @ projected if kind == "GAT" else projected
+            attention.edge_value = projected if kind == "dot" else None
         if kind == "GAT":
             score.query, score.key = theirs.att_dst[0], theirs.att_src[0]
             query = key = value = theirs.lin(x).unflatten(-1, shape)
@@ -128,7 +149,7 @@ def _ours(kind: str, theirs: Any, heads: int, width: int) -> Callable[[Tensor, E
         else:
             linears = (theirs.lin_query, theirs.lin_key, theirs.lin_value)
             query, key, value = (linear(x).unflatten(-1, shape) for linear in linears)
-        return attention(query, key, value, edges).context.flatten(1)
+        return attention(query, key, value, edges, features=features).context.flatten(1)
 
     return layer
 

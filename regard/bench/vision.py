@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.bench import draw
 from regard.bench.measure import Case, Row, report
 from regard.glimpses import Retina

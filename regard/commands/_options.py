@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
-from regard.questions import REQUIRED, Input
+from regard.questions import REQUIRED, File, Input
 
 RENAMED = {"self": "own", "json": "as_json"}
 """What a flag was called before options were ``key=value`` → the option."""
@@ -52,16 +52,16 @@ def split(given: Sequence[str], known: Mapping[str, Option], name: str) -> tuple
 
 
 def of(method: Callable[..., Any], inputs: Callable[[], Mapping[str, Input]]) -> dict[str, Option]:
-    """The options of a method: its keyword parameters and, if it takes ``**fields``, the fields of its kind's questions
-    but for the first, which is what is asked."""
+    """The options of a method: its keyword parameters and, if it takes ``**fields``, the fields of its kind's
+    questions. The first of these is what is asked, and an option only if it is a file: ``image=photo.jpg``."""
     parameters, hints = inspect.signature(method).parameters.values(), get_type_hints(method)
     arguments = (inspect.getdoc(method) or "").partition("Args:\n")[2]
     told = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", arguments, re.MULTILINE))
     found: dict[str, Option] = {}
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        for name, each in list(inputs().items())[1:]:
-            if not each.hidden:
-                default = None if each.default is REQUIRED else each.default
+        for number, (name, each) in enumerate(inputs().items()):
+            if not each.hidden and (number or isinstance(each, File)):
+                default = None if each.default is REQUIRED or isinstance(each, File) else each.default
                 about = " ".join(filter(None, [f"{each.title}." if each.title else "", each.about]))
                 found[name] = Option(each.python | None if each.optional else each.python, default, about)
     for one in parameters:

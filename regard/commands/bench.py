@@ -61,6 +61,12 @@ def bench_serve(json_file: JsonFile = None, quick: Quick = False, only: Only = "
     _bench("serve", json_file, quick, only)
 
 
+@bench.command("speech")
+def bench_speech(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
+    """Time features, location-aware attention and recognition."""
+    _bench("speech", json_file, quick, only)
+
+
 @bench.command("threads")
 def bench_threads(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
     """Time training on idle and on busy cores, by how threads wait."""

@@ -26,7 +26,11 @@ MORE = ("systems", "recipes", "models")
 @app.command("list")
 def list_parts(
     kind: Annotated[
-        str | None, typer.Argument(metavar="|".join([*QUESTIONS, *MORE]), help="Only this kind; all if not given.")
+        str | None,
+        typer.Argument(
+            metavar="|".join([*QUESTIONS, *MORE, "NAME"]),
+            help="Only this kind, or one mechanism by its name, such as additive; all if not given.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
@@ -38,9 +42,15 @@ def list_parts(
     from regard._lazy import nearest
 
     if kind is not None and kind not in (known := [*QUESTIONS, *MORE]):
-        raise ValueError(f"nothing to list is called {kind!r}: {nearest(kind, known)}")
-    groups = [group for group in parts.KINDS if kind in (None, group)]
-    found = {group: {name: parts.find(group, name) for name in parts.names(group)} for group in groups}
+        homes = {name: group for group in parts.KINDS for name in parts.names(group)}
+        if kind not in homes:
+            raise ValueError(f"nothing to list is called {kind!r}: {nearest(kind, [*known, *homes])}")
+        if not as_json:
+            return _print_part(homes[kind], kind)
+        found = {homes[kind]: {kind: parts.find(homes[kind], kind)}}
+    else:
+        groups = [group for group in parts.KINDS if kind in (None, group)]
+        found = {group: {name: parts.find(group, name) for name in parts.names(group)} for group in groups}
     systems = _systems() if kind in (None, "systems") else []
     recipes = _abouts(registry.recipes()) if kind in (None, "recipes") else []
     models = _abouts(registry.shipped()) if kind in (None, "models") else []
@@ -75,6 +85,30 @@ def list_parts(
     tables |= {"models that come trained: regard show NAME": models} if models else {}
     for number, (title, lines) in enumerate(tables.items()):
         _print_table(("\n" if number else "") + title, lines)
+
+
+def _print_part(kind: str, name: str) -> None:
+    """All about one mechanism."""
+    import inspect
+
+    from regard import parts
+
+    cls = parts.find(kind, name)
+    given = inspect.signature(cls).parameters
+    typed = [f"{each}: {given[each].annotation}" for each in parts.arguments(cls, required=True)]
+    typed += [
+        f"{each}: {given[each].annotation} = {given[each].default!r}" for each in parts.arguments(cls)[len(typed) :]
+    ]
+    print(f"{name}, one of the {kind}: {QUESTIONS[kind]}\n")
+    print(f"  regard.{kind}.{cls.__name__}({', '.join(typed)})")
+    print(f"  equation     {cls.equation}\n  paper        {cls.paper}")
+    if needs := [f"{each}=" for each in cls.needs if each not in parts.PROVIDED]:
+        print(f"  at the call  {', '.join(needs)}")
+    if "state" in cls.needs:
+        print("  has a state  state=attention.start(memory), then state=out.state")
+    print(f"\n{inspect.cleandoc(cls.__doc__ or '')}\n\nExample:\n\n    import regard, torch\n")
+    for line in parts.example(kind, cls).splitlines():
+        print(f"    {line}")
 
 
 def _systems() -> list[tuple[str, str, str]]:

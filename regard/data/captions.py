@@ -16,7 +16,6 @@ image and a caption without words are named with file and line.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data import SPLITS
-from regard.data.photographs import Album, Photograph
+from regard.data.photographs import Album, Photograph, divided
 from regard.data.text import BadLines, clean, numbered_lines
 
 TABLE = "captions.tsv"
@@ -81,7 +80,7 @@ def read_flickr(folder: Path, bad: BadLines) -> Splits:
     lists = sorted(folder.glob("*Images.txt"))
     if not lists:
         named = ((name, tokens, 0) for name in captions)
-        return _divided(_found(named, captions, images, bad), folder)
+        return divided(_found(named, captions, images, bad), folder)
     splits: Splits = {}
     for path in lists:
         split = next((split for part, split in _LISTS.items() if f"{part}Images" in path.name), None)
@@ -110,7 +109,7 @@ def read_coco(folder: Path, bad: BadLines) -> Splits:
         splits.setdefault(split, []).extend(_found(named, captions, images, bad))
     if not splits:
         raise ValueError(f"{folder}: no captions_train….json or captions_val….json is in it")
-    return splits if set(splits) != {"train"} else _divided(splits["train"], folder)
+    return splits if set(splits) != {"train"} else divided(splits["train"], folder)
 
 
 def _annotations(path: Path, bad: BadLines) -> tuple[list[str], dict[str, list[str]]]:
@@ -150,7 +149,7 @@ def read_tables(folder: Path, bad: BadLines) -> Splits:
             f"{folder}: no captions are in it; {TABLE} with a file, a tab and a caption on each line was expected, or "
             "the files of Flickr8k or COCO"
         )
-    return _divided(_table(folder, bad), folder)
+    return divided(_table(folder, bad), folder)
 
 
 def _table(folder: Path, bad: BadLines) -> list[Captioned]:
@@ -195,17 +194,3 @@ def _found(
         else:
             found.append(Captioned(photograph, list(captions[name])))
     return found
-
-
-def _divided(found: Sequence[Captioned], folder: Path) -> Splits:
-    """8 : 1 : 1, by the names of the images alone."""
-
-    def place(each: Captioned) -> bytes:
-        name = each.photograph.member or each.photograph.file.name
-        return hashlib.blake2b(name.encode(), digest_size=8).digest()
-
-    order = sorted(found, key=place)
-    tenth = len(order) // 10 or 1
-    if len(order) < 3:
-        raise ValueError(f"{folder}: {len(order)} images with captions are too few to train, validate and test")
-    return {"train": order[2 * tenth :], "valid": order[tenth : 2 * tenth], "test": order[:tenth]}

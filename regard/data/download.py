@@ -114,6 +114,29 @@ SETS: dict[str, DataSet] = {
         "Flickr_8k.devImages.txt and Flickr_8k.testImages.txt, and the images, as a folder or zip archives, into "
         "{folder}",
     ),
+    "daquar": DataSet(
+        about="795 photographs of rooms with 6,795 questions (Malinowski & Fritz 2014, arXiv:1410.0210)",
+        licence="for research",
+        page="https://www.mpi-inf.mpg.de/departments/computer-vision-and-machine-learning/research/"
+        "vision-and-language/visual-turing-challenge",
+        by_hand="Take the questions and answers of training and the images of NYU Depth V2 from {page} and put "
+        "qa_pairs.txt, a question with the name of its image and its answer below it, and the images, as a folder or "
+        "zip archive, into {folder}",
+    ),
+    "vqa": DataSet(
+        about="614,163 questions about COCO's images, ten answers each (Antol et al. 2015, arXiv:1505.00468)",
+        licence="CC BY 4.0; images as COCO has them",
+        page="https://visualqa.org/vqa_v1_download.html",
+        by_hand="Take the questions and annotations of the open-ended task and COCO's images of 2014 from {page} and "
+        "put the JSON files and train2014 and val2014, folders or zip archives, into {folder}",
+    ),
+    "food-plates": DataSet(
+        about="1,300 photographs of plates with 1 to 4 of ten foods",
+        licence="none stated: for research",
+        page="https://github.com/thearonn",
+        by_hand="Put labels.json, an object with the foods of each photograph, and the photographs, as a folder or zip "
+        "archive, from {page} into {folder}",
+    ),
     "msvd": DataSet(
         about="1,970 short clips of video with 40 captions each (Chen & Dolan 2011), as features of their frames",
         licence="for research",
@@ -121,6 +144,26 @@ SETS: dict[str, DataSet] = {
         by_hand="Take the captions from {page}, write them as training_label.json, a list of "
         '{{"id": "…", "caption": ["…", …]}}, and put it into {folder} with an .npz file of what a network made of the '
         "frames: features (clips, frames, width) and ids",
+    ),
+    "audiomnist": DataSet(
+        about="spoken digits by 60 speakers (Becker et al. 2018, arXiv:1807.03418)",
+        licence="MIT",
+        page="https://github.com/soerenab/AudioMNIST",
+        by_hand="Take the recordings, digit_speaker_take.wav, from {page} and put them into {folder}, in a folder "
+        "recordings or as recordings.zip",
+    ),
+    "fsdd": DataSet(
+        about="the Free Spoken Digit Dataset: digits by a few speakers (Jackson et al.)",
+        licence="CC BY-SA 4.0",
+        page="https://github.com/Jakobovski/free-spoken-digit-dataset",
+        by_hand="Take the folder recordings from {page} and put it into {folder}",
+    ),
+    "an4": DataSet(
+        about="948 utterances of spelled letters, numbers and commands (CMU, 1991), as cepstra",
+        licence="free for any purpose",
+        page="http://www.speech.cs.cmu.edu/databases/an4/",
+        by_hand="Take it from {page} and write its cepstra as an4_mfcc13.npz into {folder}: frames (N, 13), offsets, "
+        "ids and text; or write the sound as WAV files with transcripts.tsv",
     ),
     "recipes": DataSet(
         about="384 recipes, some with a photograph, from based.cooking and Public Domain Recipes",

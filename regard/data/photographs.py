@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,11 @@ class Photograph(NamedTuple):
 
     def __str__(self) -> str:
         return str(self.file) if self.member is None else f"{self.file}/{self.member}"
+
+    @property
+    def name(self) -> str:
+        """By which it is divided: that of the member, or of the file."""
+        return self.member or self.file.name
 
 
 Source = Photograph | Path | bytes
@@ -181,6 +186,23 @@ class Album:
         if inside.is_file():
             return Photograph(inside)
         return self._stems.get(name.rpartition(".")[0])
+
+
+def divided(found: Sequence[Any], folder: Path, test: float = 0.1, valid: float = 0.1) -> dict[str, list[Any]]:
+    """What belongs to photographs, in splits: shares of the photographs for test and validation, at least one of each,
+    and their order, by their names alone. ``folder`` stands in errors."""
+    names = {each.photograph.name for each in found}
+    if len(names) < 3:
+        raise ValueError(f"{folder}: {len(names)} images are too few to train, validate and test")
+    order = sorted(names, key=lambda name: hashlib.blake2b(name.encode(), digest_size=8).digest())
+    tests = int(test * len(order)) or 1
+    rest = tests + (int(valid * len(order)) or 1)
+    rank = {name: number for number, name in enumerate(order)}
+    splits: dict[str, list[Any]] = {"train": [], "valid": [], "test": []}
+    for each in sorted(found, key=lambda each: rank[each.photograph.name]):
+        number = rank[each.photograph.name]
+        splits["test" if number < tests else "valid" if number < rest else "train"].append(each)
+    return splits
 
 
 def _listed(place: Path) -> list[Photograph]:

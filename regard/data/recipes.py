@@ -155,14 +155,15 @@ def plain(line: str) -> list[str]:
     """The words of an ingredient's name, the most telling last: ``2 large Tomatoes (chopped)`` → tomato."""
     line = _DECIMAL.sub(" ", _NOTE.sub(" ", _LINK.sub(r"\1", line)).lower())
     for part in _CUT.split(line):
-        words = [_singular(word) for word in _WORD.findall(part) if word not in _PASSED]
+        words = [singular(word) for word in _WORD.findall(part) if word not in _PASSED]
         words = [word for word in words if word not in _PASSED and len(word) > 2]
         if words:
             return words
     return []
 
 
-def _singular(word: str) -> str:
+def singular(word: str) -> str:
+    """``tomatoes`` → tomato, by its ending."""
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
     if word.endswith("leaves"):

@@ -1,12 +1,12 @@
 """Generated scenes: coloured shapes on a canvas, with all that is true of them.
 
-A scene has one to three objects (circle, square, triangle or cross in one of six colours) in different cells of a 4 × 4
-grid, no two of them of the same shape and colour. For each there is a box, so that it can be measured whether a system
-looks where the object is. What can be said of a scene:
+A scene has one to three objects, or up to eight, (circle, square, triangle or cross in one of six colours) in different
+cells of a 4 × 4 grid, no two of them of the same shape and colour. For each there is a box, so that it can be measured
+whether a system looks where the object is. What can be said of a scene:
 
     captions     a red circle · a red circle left of a blue square · … and above a green cross
     labels       red circle, blue square: a set
-    questions    is there a red circle? · what colour is the square? · what is left of the red circle?
+    questions    is there a red circle? · what colour is the square? · what shape is just left of the red circle?
 
 Captions begin with any of the objects, so that the order of words does not give away where to look; all true ones are
 listed, as references.
@@ -33,6 +33,8 @@ COLOURS = {
 RELATIONS = ("left of", "right of", "above", "below")
 GRID = 4
 """Cells a side, one object at most in each."""
+MOST = 8
+"""Objects of the fullest scene."""
 
 Box = tuple[float, float, float, float]
 
@@ -97,8 +99,8 @@ def check(size: int, most: int, least: int = 1) -> None:
     """Can such scenes be drawn?"""
     if size < 8 * GRID:
         raise ValueError(f"a scene has at least {8 * GRID} pixels a side, not {size}")
-    if not 1 <= least <= most <= 3:
-        raise ValueError(f"a scene has 1 to 3 objects, not {least} to {most}")
+    if not 1 <= least <= most <= MOST:
+        raise ValueError(f"a scene has 1 to {MOST} objects, not {least} to {most}")
 
 
 @cache
@@ -129,6 +131,13 @@ def relations(one: Thing, other: Thing) -> list[str]:
     return found
 
 
+def neighbour(things: Sequence[Thing], number: int, relation: str) -> int | None:
+    """The number of the object in the cell next to that of object ``number``, on the side that a relation names."""
+    down, across = {"left of": (0, -1), "right of": (0, 1), "above": (-1, 0), "below": (1, 0)}[relation]
+    cell = (things[number].row + down, things[number].column + across)
+    return next((n for n, other in enumerate(things) if (other.row, other.column) == cell), None)
+
+
 def captions(things: Sequence[Thing]) -> list[str]:
     """All that can be said: any object first, then how it lies to the others."""
     found = []
@@ -154,7 +163,8 @@ def labels(things: Sequence[Thing]) -> list[str]:
 
 def questions(things: Sequence[Thing], random: np.random.Generator) -> list[Question]:
     """What can be asked of a scene: as often something that is there as something that is not, the colour and the shape
-    of whatever is the only one of its shape or colour, and what lies beside an object if only one other does."""
+    of whatever is the only one of its shape or colour, and what lies just beside an object, in the next cell. Where
+    that is can be told only by looking for the object first: others lie further to the same side of the scene."""
     found = []
     for number, thing in enumerate(things):
         found.append(Question(f"is there a {thing.name}?", "yes", "exist", (number,)))
@@ -165,12 +175,12 @@ def questions(things: Sequence[Thing], random: np.random.Generator) -> list[Ques
         if sum(other.colour == thing.colour for other in things) == 1:
             found.append(Question(f"what shape is {thing.colour}?", thing.shape, "shape", (number,)))
         for relation in RELATIONS:
-            near = [n for n, other in enumerate(things) if n != number and relation in relations(other, thing)]
-            if len(near) == 1:
-                other = things[near[0]]
-                text = f"{relation} the {thing.name}?"
-                found.append(Question(f"what colour is {text}", other.colour, "relation", (number, near[0])))
-                found.append(Question(f"what shape is {text}", other.shape, "relation", (number, near[0])))
+            beside = neighbour(things, number, relation)
+            if beside is not None:
+                text = f"just {relation} the {thing.name}?"
+                other = things[beside]
+                found.append(Question(f"what colour is {text}", other.colour, "relation", (number, beside)))
+                found.append(Question(f"what shape is {text}", other.shape, "relation", (number, beside)))
     return found
 
 
@@ -181,8 +191,9 @@ def _absent(things: Sequence[Thing], random: np.random.Generator) -> str:
     same = int(random.integers(3))
     colours = [thing.colour] if same == 0 else list(COLOURS)
     shapes = [thing.shape] if same == 1 else list(SHAPES)
-    options = [f"{colour} {shape}" for colour, shape in product(colours, shapes)]
-    options = [option for option in options if option not in there]
+    options = [name for colour, shape in product(colours, shapes) if (name := f"{colour} {shape}") not in there]
+    if not options:  # every shape of that colour is there
+        options = [name for colour, shape in product(COLOURS, SHAPES) if (name := f"{colour} {shape}") not in there]
     return options[int(random.integers(len(options)))]
 
 
@@ -190,3 +201,14 @@ def vocabulary() -> list[str]:
     """Every word of a caption."""
     words = {word for relation in RELATIONS for word in relation.split()}
     return ["a", "and", *sorted(words), *COLOURS, *SHAPES]
+
+
+def asked() -> list[str]:
+    """Every word of a question."""
+    words = {word for relation in RELATIONS for word in relation.split()}
+    return [*["a", "colour", "is", "just", "shape", "the", "there", "what"], *sorted(words), *COLOURS, *SHAPES]
+
+
+def answers() -> list[str]:
+    """Every answer to a question."""
+    return ["yes", "no", *COLOURS, *SHAPES]

@@ -131,6 +131,10 @@ class Files:
     def place(self, side: int) -> Path:
         return self.files[min(side, len(self.files) - 1)]
 
+    def lines(self) -> int:
+        """Lines of the first file, good and bad."""
+        return _counted(self.files[0])
+
     def chunks(self, bad: BadLines, start: Position = _START, size: int = 0) -> Iterator[tuple[Pairs, Position]]:
         with ExitStack() as stack:
             streams = [stack.enter_context(open_bytes(path)) for path in self.files]
@@ -230,13 +234,7 @@ class Parallel(Files):
 
     def check(self) -> None:
         """Both files must have as many lines. For files that are streamed, where the end comes late."""
-        counts = []
-        for path in self.files:
-            try:
-                with open_bytes(path) as stream:
-                    counts.append(count_lines(stream))
-            except _DAMAGE as error:
-                raise ValueError(f"{path}: damaged or cut off ({error})") from None
+        counts = [_counted(path) for path in self.files]
         if counts[0] != counts[1]:
             (few, short), (many, long) = sorted(zip(counts, self.files))
             BadLines().add("", long, few + 1, f"{short.name} ends after {few:,} lines, but {long.name} has {many:,}")
@@ -339,6 +337,14 @@ def count_lines(stream: IO[bytes]) -> int:
     return lines + (last != b"\n")
 
 
+def _counted(path: Path) -> int:
+    try:
+        with open_bytes(path) as stream:
+            return count_lines(stream)
+    except _DAMAGE as error:
+        raise ValueError(f"{path}: damaged or cut off ({error})") from None
+
+
 def _rest_of_line(stream: IO[bytes]) -> int:
     read = 0
     while text := stream.readline(LONGEST):
@@ -389,6 +395,8 @@ def hold_out(corpus: Files, sizes: Mapping[str, int], bad: BadLines, head: int =
         if head <= 0:
             break
     keys = sorted(first)
+    if not keys and not bad.total:
+        raise ValueError(f"{corpus.place(0)}: there is no sentence in it; a sentence is a line")
     if len(keys) <= len(sizes):
         raise ValueError(
             f"{corpus.place(0)}: {len(keys)} different sentences are too few to hold out "
@@ -463,6 +471,10 @@ def find(
             f"{path}: no text to train on. Looked for train.{source} beside train.{target}, train.jsonl, train.tsv, or "
             f"one file of source, tab, target; each may end in .gz. Found: {', '.join(sorted(found)) or 'nothing'}"
         )
+    for role, corpus in roles.items():
+        if empty := [file for file in corpus.files if file.stat().st_size == 0]:
+            told = " and ".join(str(file) for file in empty)
+            raise ValueError(f"{told}: empty, but it is the text for {role}; a sentence is a line of it")
     return {role: roles[role] for role in ROLES if role in roles}
 
 

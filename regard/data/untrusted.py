@@ -142,3 +142,8 @@ def npy(data: bytes, where: Path | str) -> np.ndarray:
         return numbers(data[end:], header["dtype"].decode(), shape, header["fortran"] == b"True")
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
+
+
+def shown(value: Any) -> str:
+    """A value in a message, whatever a file has there."""
+    return repr(value)[:40] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"

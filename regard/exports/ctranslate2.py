@@ -1,11 +1,10 @@
 """A Transformer for CTranslate2, a C++ engine for decoding.
 
-    regard export runs/my-translator --to ctranslate2 --out model
-    translator = ctranslate2.Translator("model")
-    translator.translate_batch([["▁I", "▁love", "▁coffee", "."]])
+    regard export runs/my-translator --to ctranslate2 --out engine
 
-Beside CTranslate2's own files, ``source.json`` and ``target.json`` hold the tokenizers, for the ``tokenizers`` library.
-The tokens of a sentence go in without special ones: the engine adds the end of the sentence itself.
+docs/exporting.md has the lines that translate with it. Beside CTranslate2's own files, ``source.json`` and
+``target.json`` hold the tokenizers, for the ``tokenizers`` library. The tokens of a sentence go in without special
+ones: the engine adds the end of the sentence itself.
 """
 
 from __future__ import annotations

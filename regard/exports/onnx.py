@@ -4,15 +4,8 @@
     step.onnx     token (B,), state_0, … → log_probs (B, V), alignment (B, S), next_0, next_1, …
 
 Each ``next_i`` is the ``state_i`` of the step after; B, S and the length of caches are free. ``about.json`` has the ids
-of the special tokens, ``source.json`` and ``target.json`` the tokenizers, for the ``tokenizers`` library. Greedy
-decoding with onnxruntime::
-
-    state = start.run(None, {"source": source, "source_lengths": lengths})     # ids that end with eos
-    token = np.full(len(source), bos)
-    while not done:
-        given = {f"state_{i}": tensor for i, tensor in enumerate(state)}
-        log_probs, alignment, *state = step.run(None, {"token": token, **given})
-        token = log_probs.argmax(-1)
+of the special tokens, ``source.json`` and ``target.json`` the tokenizers, for the ``tokenizers`` library.
+docs/exporting.md has the lines that decode with onnxruntime.
 """
 
 from __future__ import annotations

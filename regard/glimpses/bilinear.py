@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.parts import Glimpse
 
 
@@ -24,6 +24,10 @@ class Bilinear(Glimpse):
 
     equation = "Σₙₘ Uₙₘ max(0, 1 − |x − m|) max(0, 1 − |y − n|)"
     paper = "Jaderberg 2015 (STN)"
+    example = (
+        "grid = torch.nn.functional.affine_grid(torch.eye(2, 3)[None], (1, 1, 8, 8), align_corners=True)\n"
+        "out = regard.glimpses.Bilinear()(grid, torch.rand(1, 1, 28, 28))"
+    )
 
     def __init__(self, *, align_corners: bool = True):
         super().__init__()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.parts import Glimpse
 
 
@@ -24,6 +24,7 @@ class FilterBank(Glimpse):
 
     equation = "γ F_Y x F_Xᵀ, F[i, a] = exp(−(a − μᵢ)² / 2σ²) / Z"
     paper = "Gregor 2015 (DRAW)"
+    example = "out = regard.glimpses.FilterBank(size=12)(torch.zeros(2, 5), torch.rand(2, 1, 28, 28))"
 
     def __init__(self, size: int):
         super().__init__()
@@ -76,9 +77,6 @@ class FilterBank(Glimpse):
             raise ValueError(f"this FilterBank writes patches {wanted}, not {tuple(patch.shape)}")
         down, across, gamma = (t.to(patch.dtype) for t in self.filters(parameters, height, width))
         return (down.unsqueeze(-3).mT @ patch @ across.unsqueeze(-3)) / gamma[..., None, None, None]
-
-    def extra_repr(self) -> str:
-        return f"size={self.size}"
 
 
 def _check(name: str, parameters: Tensor, image: Tensor) -> None:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import masks
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.masks import Mask
 from regard.memory import Memory
 from regard.parts import Glimpse
@@ -26,6 +26,10 @@ class MixtureWindow(Glimpse):
 
     equation = "φ(u) = Σₖ αₖ exp(−βₖ (κₖ − u)²), κ = κ₋₁ + exp κ̂"
     paper = "Graves 2013"
+    example = (
+        "window = regard.glimpses.MixtureWindow(query_dim=64, mixtures=10)\n"
+        "out = window(torch.randn(2, 3, 64), torch.rand(2, 50, 30))"
+    )
     needs = ("state",)
 
     def __init__(self, query_dim: int, mixtures: int):

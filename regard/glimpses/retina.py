@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.kernels import retina as kernel
 from regard.parts import Glimpse
 
@@ -26,6 +26,7 @@ class Retina(Glimpse):
 
     equation = "mean of the pixels in cell (i, j) of the k-th square, of side 2ᵏ⁻¹·size, round l"
     paper = "Mnih 2014 (RAM)"
+    example = "out = regard.glimpses.Retina(size=8, scales=3)(torch.zeros(2, 2), torch.rand(2, 1, 28, 28))"
 
     def __init__(self, size: int, scales: int = 1):
         super().__init__()
@@ -88,5 +89,3 @@ class Retina(Glimpse):
         if image.device != location.device:
             raise ValueError(f"location is on {location.device} but the image on {image.device}")
 
-    def extra_repr(self) -> str:
-        return f"size={self.size}, scales={self.scales}"

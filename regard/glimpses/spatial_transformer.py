@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from regard._lazy import nearest
-from regard.attention import Attended
+from regard.attended import Attended
 from regard.glimpses.bilinear import Bilinear
 from regard.parts import Glimpse
 
@@ -49,6 +49,10 @@ class SpatialTransformer(Glimpse):
 
     equation = "V = Bilinear(T_θ(grid), U), θ = identity + localizer(U)"
     paper = "Jaderberg 2015 (STN)"
+    example = (
+        "localizer = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(28 * 28, 6))\n"
+        "seen = regard.SpatialTransformer(localizer, size=28)(torch.rand(2, 1, 28, 28))"
+    )
 
     def __init__(
         self,

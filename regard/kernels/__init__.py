@@ -29,6 +29,7 @@ from regard.kernels.forms import (
     HALVES,
     AdditiveForm,
     DotForm,
+    Featured,
     LeakyForm,
     SplitForm,
     SquareForm,
@@ -43,7 +44,7 @@ from regard.normalizers.softmax import Softmax
 from regard.parts import Normalizer, Score
 
 Form = DotForm | AdditiveForm | SquareForm
-_Any = TypeVar("_Any", bound=DotForm | AdditiveForm | SquareForm | SplitForm | TiedForm)
+_Any = TypeVar("_Any", bound=DotForm | AdditiveForm | SquareForm | SplitForm | TiedForm | Featured)
 CHOICES = ("plain", "chunked", "fused")
 _LARGE = 2**26
 """Bytes of a (…, T, S, D) temporary from which a chunked pass pays."""
@@ -79,7 +80,9 @@ def lower(score: Score, query: Tensor, key: Tensor, given: dict[str, Any]) -> Fo
     return None if isinstance(form, (LeakyForm, SplitForm)) else form  # those have kernels for edges alone
 
 
-def lower_edges(score: Score, query: Tensor, key: Tensor, value: Tensor) -> DotForm | LeakyForm | SplitForm | None:
+def lower_edges(
+    score: Score, query: Tensor, key: Tensor, value: Tensor, featured: Featured | None = None
+) -> DotForm | LeakyForm | SplitForm | None:
     """The score in the words of the kernels for edges, in float32, or None where the plain path is to be taken.
 
     query (H, N_t, D) and projected key (H, N_s, D') are seen as queries and keys of H heads.
@@ -87,13 +90,26 @@ def lower_edges(score: Score, query: Tensor, key: Tensor, value: Tensor) -> DotF
     form = score.form(query, key) if _choice.name in ("auto", "fused") else None
     if not isinstance(form, (DotForm, LeakyForm, SplitForm)):
         return None
-    return _lift(form) if _fits_numba(form.query, form.key, value, halves=True) else None
+    if featured is not None and (form.key is not key or (isinstance(form, DotForm) and form.bias is not None)):
+        return None  # what else it knows of a key knows nothing of the features
+    return _lift(form) if _fits_numba(form.query, form.key, value, *_given(featured), halves=True) else None
 
 
-def lower_tied(score: Score, rows: Tensor) -> TiedForm | None:
+def lower_tied(score: Score, rows: Tensor, featured: Featured | None = None) -> TiedForm | None:
     """:func:`lower_edges` where query, key and value are the same rows, (N, H, D)."""
     form = score.tied(rows) if _choice.name in ("auto", "fused") else None
-    return _lift(form) if form is not None and _fits_numba(rows, form.weight, halves=True) else None
+    if form is None or not _fits_numba(rows, form.weight, *_given(featured), halves=True):
+        return None
+    return _lift(form)
+
+
+def lower_features(featured: Featured | None) -> Featured | None:
+    """Features in float32, as the forms that go with them."""
+    return None if featured is None else _lift(featured)
+
+
+def _given(featured: Featured | None) -> tuple[Tensor, ...]:
+    return () if featured is None else tuple(tensors_of(featured).values())
 
 
 def head_dot(rows: Tensor, weight: Tensor) -> Tensor:

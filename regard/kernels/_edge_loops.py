@@ -5,8 +5,9 @@ that is called for each edge, and two threads that count the same array wait for
 
 Rows of nodes lie one behind the other: the number of head h, column c of node n is at (n·heads + h)·columns + c, and
 columns are a multiple of LANES, filled up with zeros. A row of one number for each head, as scores are, has ``lanes``
-columns, heads filled up likewise. Nodes are cut into parts of about equally many edges; a kernel takes a range of parts
-and writes only what belongs to their nodes, so that the result is the same on any number of threads.
+columns, heads filled up likewise. Features of edges lie in the caller's order, (E, wide), wide being such a multiple.
+An address of 0 stands for what is not there. Nodes are cut into parts of about equally many edges; a kernel takes a
+range of parts and writes only what belongs to their nodes, so that the result is the same on any number of threads.
 
 LLVM makes no vectors of a loop when it cannot tell that it is eight long and that its arrays are different ones, and
 the heads of graph attention are that narrow. So the innermost loops are written as operations on vectors; in this file,
@@ -80,6 +81,13 @@ def each_scaled(rule):
     return row
 
 
+@intrinsic
+def add_shared(typing, out, at, scale, s, x, i, heads, width):
+    """out[at…] += scale[s + h]·x[i…] of ``width`` numbers for each head h, x being the same for all."""
+    rule = lambda b, old, x, scale: _times_add(b, old, scale, x)  # noqa: E731
+    return _operation(rule, [SIZE_T] * 8, rows=(0, 4), scale=2, heads=6, shared=(4,))
+
+
 def each_bent(rule):
     """out[at…] = rule(builder, out[at…], x[i…], y[j…], scale[s + h], bend) of ``width`` numbers for each head h."""
 
@@ -91,9 +99,9 @@ def each_bent(rule):
     return row
 
 
-def _operation(rule, kinds, rows, scale=None, bend=None, heads=None):
+def _operation(rule, kinds, rows, scale=None, bend=None, heads=None, shared=()):
     """Signature and code of an operation on vectors. ``rows``, ``scale``, … say which of the arguments are what; each
-    address is followed by a place, the last argument is the width."""
+    address is followed by a place, the last argument is the width. The ``shared`` rows are the same for all heads."""
 
     def generate(context, builder, signature, args):
         everywhere = [] if bend is None else [_everywhere(builder, args[bend])]
@@ -103,8 +111,8 @@ def _operation(rule, kinds, rows, scale=None, bend=None, heads=None):
                 factor = builder.load(_pointer(builder, args[scale], builder.add(args[scale + 1], head.index)))
                 given = [_everywhere(builder, factor), *everywhere]
 
-            def vector(place):
-                vectors = [_pointer(builder, args[n], builder.add(args[n + 1], place), VECTOR) for n in rows]
+            def vector(place, head=head):
+                vectors = _vectors(builder, args, place, rows, shared, head)
                 numbers = [builder.load(vector, align=4) for vector in vectors]
                 builder.store(rule(builder, *numbers, *given), vectors[0], align=4)
 
@@ -114,10 +122,24 @@ def _operation(rule, kinds, rows, scale=None, bend=None, heads=None):
     return types.void(*kinds), generate
 
 
+def _vectors(builder, args, place, rows, shared, head):
+    """To the vectors at a place of the rows; a shared one begins anew with each head."""
+    within = builder.sub(place, builder.mul(head.index, args[-1])) if shared else place
+    places = {n: builder.add(args[n + 1], within if n in shared else place) for n in rows}
+    return [_pointer(builder, args[n], places[n], VECTOR) for n in rows]
+
+
 @intrinsic
 def put_dots(typing, out, at, x, i, y, j, heads, width):
     """out[at + h] = x[i…]·y[j…] of ``width`` numbers for each head h."""
     return _sums(lambda b, x, y: b.fmul(x, y, flags=FLAGS), [SIZE_T] * 8, rows=(2, 4))
+
+
+@intrinsic
+def add_shared_dots(typing, out, at, x, i, y, j, heads, width):
+    """out[at + h] += x[i…]·y[j…] of ``width`` numbers for each head h, y being the same for all."""
+    rule = lambda b, x, y: b.fmul(x, y, flags=FLAGS)  # noqa: E731
+    return _sums(rule, [SIZE_T] * 8, rows=(2, 4), shared=(4,), more=True)
 
 
 @intrinsic
@@ -127,8 +149,8 @@ def put_bent_dots(typing, out, at, bend, x, i, y, j, z, k, heads, width):
     return _sums(lambda b, x, y, z, bend: b.fmul(z, _bent(b, bend, x, y), flags=FLAGS), kinds, rows=(3, 5, 7), bend=2)
 
 
-def _sums(rule, kinds, rows, bend=None):
-    """As `_operation`, with sums over each head's numbers."""
+def _sums(rule, kinds, rows, bend=None, shared=(), more=False):
+    """As `_operation`, with sums over each head's numbers; ``more``: added to what is there."""
 
     def generate(context, builder, signature, args):
         given = [] if bend is None else [_everywhere(builder, args[bend])]
@@ -136,14 +158,15 @@ def _sums(rule, kinds, rows, bend=None):
         with cgutils.for_range(builder, args[-2]) as head:
             builder.store(_constant(0), total)
 
-            def vector(place):
-                vectors = [_pointer(builder, args[n], builder.add(args[n + 1], place), VECTOR) for n in rows]
-                more = rule(builder, *(builder.load(vector, align=4) for vector in vectors), *given)
-                builder.store(builder.fadd(builder.load(total), more, flags=FLAGS), total)
+            def vector(place, head=head):
+                vectors = _vectors(builder, args, place, rows, shared, head)
+                term = rule(builder, *(builder.load(vector, align=4) for vector in vectors), *given)
+                builder.store(builder.fadd(builder.load(total), term, flags=FLAGS), total)
 
             _each_vector(builder, builder.mul(head.index, args[-1]), args[-1], vector)
             out = _pointer(builder, args[0], builder.add(args[1], head.index))
-            builder.store(_across(builder, builder.load(total)), out)
+            number = _across(builder, builder.load(total))
+            builder.store(builder.fadd(builder.load(out), number, flags=FLAGS) if more else number, out)
         return context.get_dummy_value()
 
     return types.void(*kinds), generate
@@ -180,19 +203,26 @@ def put_one(typing, out, at, number):
     return types.void(SIZE_T, SIZE_T, NUMBER), generate
 
 
-@intrinsic
-def put_chosen(typing, out, x, i, step, node, n, count):
-    """out[e] = x[i + step·node[n + e]] for each e below ``count``."""
+def chosen(rule):
+    """out[e] = rule(builder, out[e], x[i + step·node[n + e]]) for each e below ``count``."""
 
-    def generate(context, builder, signature, args):
-        out, x, i, step, node, n, count = args
-        with cgutils.for_range(builder, count) as edge:
-            chosen = builder.mul(step, _word(builder, node, builder.add(n, edge.index)))
-            number = builder.load(_pointer(builder, x, builder.add(i, chosen)))
-            builder.store(number, _pointer(builder, out, edge.index))
-        return context.get_dummy_value()
+    @intrinsic
+    def numbers(typing, out, x, i, step, node, n, count):
+        def generate(context, builder, signature, args):
+            out, x, i, step, node, n, count = args
+            with cgutils.for_range(builder, count) as edge:
+                place = builder.mul(step, _word(builder, node, builder.add(n, edge.index)))
+                number = builder.load(_pointer(builder, x, builder.add(i, place)))
+                held = _pointer(builder, out, edge.index)
+                builder.store(rule(builder, builder.load(held), number), held)
+            return context.get_dummy_value()
 
-    return types.void(*[SIZE_T] * 7), generate
+        return types.void(*[SIZE_T] * 7), generate
+
+    return numbers
+
+
+put_chosen, add_chosen = chosen(lambda b, old, x: x), chosen(_sum)
 
 
 @intrinsic
@@ -229,6 +259,29 @@ def add_rows(typing, out, scale, x, node, n, count, width):
         return context.get_dummy_value()
 
     return types.void(*[SIZE_T] * 7), generate
+
+
+@intrinsic
+def add_product(typing, out, at, scale, s, x, i, count, width):
+    """out[at…] += Σ scale[s + k]·x[i + k·width…] over the k below ``count``, of ``width`` numbers."""
+
+    def generate(context, builder, signature, args):
+        out, at, scale, s, x, i, count, width = args
+
+        def piece(place, kind):
+            vector = _pointer(builder, out, builder.add(at, place), kind)
+            held = cgutils.alloca_once_value(builder, builder.load(vector, align=4))
+            with cgutils.for_range(builder, count) as step:
+                number = builder.load(_pointer(builder, scale, builder.add(s, step.index)))
+                at_row = builder.add(builder.add(i, place), builder.mul(step.index, width))
+                row = builder.load(_pointer(builder, x, at_row, kind), align=4)
+                builder.store(_times_add(builder, builder.load(held), _everywhere(builder, number, kind), row), held)
+            builder.store(builder.load(held), vector, align=4)
+
+        _in_pieces(builder, width, piece)
+        return context.get_dummy_value()
+
+    return types.void(*[SIZE_T] * 8), generate
 
 
 @intrinsic
@@ -490,6 +543,7 @@ add_scaled = each_scaled(lambda b, old, x, scale: _times_add(b, old, scale, x))
 put_bent = each_bent(lambda b, old, x, y, scale, slope: _bent(b, slope, x, y))
 add_bent = each_bent(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _bent(b, slope, x, y)))
 add_slope = each_bent(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _slope(b, slope, x, y)))
+put_slope = each_bent(lambda b, old, x, y, scale, slope: b.fmul(scale, _slope(b, slope, x, y)))
 # For one head, whose numbers are those of edges: ``scale`` is what all of them share.
 put_bent_by = each_bent(lambda b, old, x, y, scale, slope: _bent(b, slope, x, scale))
 put_exp_by = each_scaled(lambda b, old, x, scale: _exp(b, b.fadd(x, scale)))
@@ -534,39 +588,97 @@ def fetch_rows(x, node, first, last, width):
 
 
 @compiled
-def score(kind, scores, count, node, at, edges, mine, own, theirs, weight, slope, heads, lanes, width):
-    """scores[e, h] of the node ``own`` with the ``count`` nodes node[at…]."""
+def score(kind, scores, count, rows, at, sizes, mine, own, theirs, weight, slope, features, extra, incoming, sums):
+    """scores[e, h] of the node ``own``, a target if ``incoming``, with the ``count`` nodes node[at…].
+
+    ``extra`` is what features of edges add to a score: a number for each edge and head inside the LeakyReLU of SPLIT,
+    (E, heads); what a target's query makes of them with DOT, (N_t, heads, wide); what they are multiplied by before
+    they are added to a key with LEAKY, (wide, heads, width), which leaves the sums with ``theirs`` in ``sums``.
+    """
+    _, node, _, edge = rows
+    edges, heads, lanes, width, _, wide = sizes
     row = lanes if kind == SPLIT else heads * width
     for e in range(count):
         i, j, x = own * row, integer(node, at + e) * row, e * lanes
         ahead(theirs, node, at + e, edges, row)
         if kind == SPLIT:
-            put_bent(scores, x, mine, i, slope, mine, i, theirs, j, 1, lanes)
+            if extra == 0:
+                put_bent(scores, x, mine, i, slope, mine, i, theirs, j, 1, lanes)
+            else:
+                ahead(extra, edge, at + e, edges, heads)
+                copy(sums, 0, extra, integer(edge, at + e) * heads, heads, lanes)
+                add(sums, 0, theirs, j, lanes)
+                put_bent(scores, x, mine, i, slope, mine, i, sums, 0, 1, lanes)
         elif kind == DOT:
             put_dots(scores, x, mine, i, theirs, j, heads, width)
-        else:
+            if extra != 0:
+                ahead(features, edge, at + e, edges, wide)
+                target = own if incoming else integer(node, at + e)
+                f = integer(edge, at + e) * wide
+                add_shared_dots(scores, x, extra, target * heads * wide, features, f, heads, wide)
+        elif extra == 0:
             put_bent_dots(scores, x, slope, mine, i, theirs, j, weight, 0, heads, width)
+        else:
+            ahead(features, edge, at + e, edges, wide)
+            put_sum(sums, e * row, theirs, j, features, integer(edge, at + e) * wide, extra, wide, row)
+            put_bent_dots(scores, x, slope, mine, i, sums, e * row, weight, 0, heads, width)
 
 
 @compiled
-def forward(first, last, cuts, rows, sizes, kind, sigmoid, drop, slope, query, key, weight, value, context, low, part):
+def put_sum(out, at, x, i, features, f, extra, wide, row):
+    """out[at…] = x[i…] + the features f… times ``extra``, (wide, row)."""
+    put(out, at, x, i, row)
+    add_product(out, at, features, f, extra, 0, wide, row)
+
+
+@compiled
+def room(kind, extra, sizes):
+    """How many numbers ``sums`` of `score` holds."""
+    return BLOCK * sizes[1] * sizes[3] if kind == LEAKY and extra != 0 else sizes[2]
+
+
+@compiled
+def forward(
+    first,
+    last,
+    cuts,
+    rows,
+    sizes,
+    kind,
+    sigmoid,
+    drop,
+    slope,
+    query,
+    key,
+    weight,
+    value,
+    features,
+    extra,
+    context,
+    low,
+    part,
+    blend,
+):
     """The context of the targets of parts first…last. For a softmax also ``low``, minus the largest score, and
-    ``part``, 1 / Σ e^(score + low), both (N_t, lanes)."""
-    start, node, place = rows
-    edges, heads, lanes, width, columns = sizes
-    row, block = heads * columns, BLOCK * lanes
-    memory = np.zeros(2 * block + 3 * lanes + row, f32)
+    ``part``, 1 / Σ e^(score + low), both (N_t, lanes). ``blend``, (N_t, heads, wide), is the context with features in
+    the place of values, if it is wanted."""
+    start, node, place, edge = rows
+    edges, heads, lanes, _, columns, wide = sizes
+    row, block, span = heads * columns, BLOCK * lanes, heads * wide if blend != 0 else 0
+    memory = np.zeros(2 * block + 3 * lanes + row + span + room(kind, extra, sizes), f32)
     scores = memory.ctypes.data
     keep = scores + 4 * block
     top = keep + 4 * block
     total, shrink, held = top + 4 * lanes, top + 8 * lanes, top + 12 * lanes
+    mixed = held + 4 * row
+    sums = mixed + 4 * span
     for i in range(cuts[first], cuts[last]):
-        fill(held, 0, ZERO, row)
+        fill(held, 0, ZERO, row + span)
         fill(top, 0, -INFINITE, lanes)
         fill(total, 0, ZERO, lanes)
         for at in range(integer(start, i), integer(start, i + 1), BLOCK):
             count = min(BLOCK, integer(start, i + 1) - at)
-            score(kind, scores, count, node, at, edges, query, i, key, weight, slope, heads, lanes, width)
+            score(kind, scores, count, rows, at, sizes, query, i, key, weight, slope, features, extra, True, sums)
             if sigmoid:
                 put_logistic(scores, 0, scores, 0, count * lanes)
             else:
@@ -578,6 +690,8 @@ def forward(first, last, cuts, rows, sizes, kind, sigmoid, drop, slope, query, k
                     put_exp(shrink, 0, shrink, 0, low, i * lanes, lanes)
                     put_product(total, 0, total, 0, shrink, 0, lanes)
                     put_scaled(held, 0, shrink, 0, held, 0, heads, columns)
+                    if blend != 0:
+                        put_scaled(mixed, 0, shrink, 0, mixed, 0, heads, wide)
                 for e in range(count):
                     put_exp(scores, e * lanes, scores, e * lanes, low, i * lanes, lanes)
                     add(total, 0, scores, e * lanes, lanes)
@@ -588,29 +702,42 @@ def forward(first, last, cuts, rows, sizes, kind, sigmoid, drop, slope, query, k
                 j = integer(node, at + e) * row
                 ahead(value, node, at + e, edges, row)
                 add_scaled(held, 0, scores, e * lanes, value, j, heads, columns)
+                if blend != 0:
+                    ahead(features, edge, at + e, edges, wide)
+                    add_shared(mixed, 0, scores, e * lanes, features, integer(edge, at + e) * wide, heads, wide)
         if sigmoid:
             put(context, i * row, held, 0, row)
+            put(blend, i * span, mixed, 0, span)
         elif integer(start, i) == integer(start, i + 1):
             fill(context, i * row, ZERO, row)
+            fill(blend, i * span, ZERO, span)
             fill(low, i * lanes, ZERO, lanes)
             fill(part, i * lanes, ZERO, lanes)
         else:
             put_inverse(part, i * lanes, total, 0, lanes)
             put_scaled(context, i * row, part, i * lanes, held, 0, heads, columns)
+            if blend != 0:
+                put_scaled(blend, i * span, part, i * lanes, mixed, 0, heads, wide)
     memory[0] = ZERO  # so that it lives as long as its address is used
 
 
 @compiled
-def summarize(first, last, cuts, _, sizes, context, grad, low, part, out):
+def summarize(first, last, cuts, _, sizes, context, grad, low, part, blend, grad_blend, out):
     """What `backward` reads of each target, together: low, part, and −grad·context, (N_t, 3, lanes)."""
-    heads, lanes, columns = sizes[1], sizes[2], sizes[4]
+    heads, lanes, columns, wide = sizes[1], sizes[2], sizes[4], sizes[5]
+    memory = np.zeros(lanes, f32)
+    more = memory.ctypes.data
     for i in range(cuts[first], cuts[last]):
         x, y, z = i * heads * columns, i * lanes, i * 3 * lanes
         put(out, z, low, y, lanes)
         put(out, z + lanes, part, y, lanes)
         fill(out, z + 2 * lanes, ZERO, lanes)
         put_dots(out, z + 2 * lanes, grad, x, context, x, heads, columns)
+        if blend != 0:
+            put_dots(more, 0, grad_blend, i * heads * wide, blend, i * heads * wide, heads, wide)
+            add(out, z + 2 * lanes, more, 0, lanes)
         put_minus(out, z + 2 * lanes, out, z + 2 * lanes, lanes)
+    memory[0] = ZERO
 
 
 @compiled
@@ -628,36 +755,46 @@ def backward(
     key,
     weight,
     value,
+    features,
+    extra,
     known,
     grad,
+    grad_blend,
     grad_key,
     grad_value,
     grad_scores,
+    grad_features,
 ):
     """From grad, the gradient of the context, those of key and value of the sources of parts first…last, and of the
-    scores of their edges, (E, heads); with SPLIT, of what the LeakyReLU is taken of.
+    scores of their edges, (E, heads); with SPLIT, of what the LeakyReLU is taken of. From grad_blend what the features
+    have of it as values, which is added to grad_features.
 
     With p the weights, m what dropout multiplies them by and δ = grad·context: dv = Σ p m grad, ds = p (m grad·v − δ).
     """
-    start, node, place = rows
-    edges, heads, lanes, width, columns = sizes
+    start, node, place, edge = rows
+    edges, heads, lanes, width, columns, wide = sizes
     row, inner, block = heads * columns, heads * width, BLOCK * lanes
     own = lanes if kind == SPLIT else inner
-    memory = np.zeros(4 * block + own + row, f32)
+    memory = np.zeros(4 * block + own + row + room(kind, extra, sizes), f32)
     scores = memory.ctypes.data
     weights, slopes, keep, grad_own = scores + 4 * block, scores + 8 * block, scores + 12 * block, scores + 16 * block
     held = grad_own + 4 * own
+    sums = held + 4 * row
     for j in range(cuts[first], cuts[last]):
         fill(held, 0, ZERO, row)
         fill(grad_own, 0, ZERO, own)
         for at in range(integer(start, j), integer(start, j + 1), BLOCK):
             count = min(BLOCK, integer(start, j + 1) - at)
-            score(kind, scores, count, node, at, edges, key, j, query, weight, slope, heads, lanes, width)
+            score(kind, scores, count, rows, at, sizes, key, j, query, weight, slope, features, extra, False, sums)
             for e in range(count):
                 i = integer(node, at + e) * row
                 ahead(grad, node, at + e, edges, row)
                 ahead(known, node, at + e, edges, 3 * lanes)
                 put_dots(slopes, e * lanes, grad, i, value, j * row, heads, columns)
+                if grad_blend != 0:
+                    ahead(features, edge, at + e, edges, wide)
+                    f, i = integer(edge, at + e) * wide, integer(node, at + e) * heads * wide
+                    add_shared_dots(slopes, e * lanes, grad_blend, i, features, f, heads, wide)
             if drop[2] > 0:
                 draw(keep, count, place, at, lanes, drop)
                 put_product(slopes, 0, slopes, 0, keep, 0, count * lanes)
@@ -677,12 +814,17 @@ def backward(
             for e in range(count):
                 x, i = e * lanes, integer(node, at + e)
                 add_scaled(held, 0, weights, x, grad, i * row, heads, columns)
+                if grad_blend != 0:
+                    f = integer(edge, at + e) * wide
+                    add_product(grad_features, f, weights, x, grad_blend, i * heads * wide, heads, wide)
                 if kind == SPLIT:
                     add(grad_own, 0, slopes, x, lanes)
                 elif kind == DOT:
                     add_scaled(grad_own, 0, slopes, x, query, i * inner, heads, width)
-                else:
+                elif extra == 0:
                     add_slope(grad_own, 0, slopes, x, slope, query, i * inner, key, j * inner, heads, width)
+                else:
+                    add_slope(grad_own, 0, slopes, x, slope, sums, e * inner, key, j * inner, heads, width)
                 copy(grad_scores, integer(place, at + e) * heads, slopes, x, heads, lanes)
         put(grad_value, j * row, held, 0, row)
         if kind == SPLIT:
@@ -704,30 +846,69 @@ def copy(out, at, x, i, heads, lanes):
 
 
 @compiled
-def pull(first, last, cuts, rows, sizes, kind, slope, mine, theirs, weight, grad_scores, grad, grad_weight):
+def pull(
+    first,
+    last,
+    cuts,
+    rows,
+    sizes,
+    kind,
+    slope,
+    mine,
+    theirs,
+    weight,
+    features,
+    extra,
+    weighted,
+    grad_scores,
+    grad,
+    grad_weight,
+    grad_extra,
+    grad_features,
+):
     """From the gradients of scores, (E, heads), that of ``mine`` for the nodes of parts first…last, and a row of
-    grad_weight for each part. Of grad_scores with SPLIT, see `backward`."""
-    start, node, place = rows
-    edges, heads, lanes, width, _ = sizes
+    grad_weight for each part. Of grad_scores with SPLIT, see `backward`.
+
+    If the nodes are targets also, with ``extra`` as in `score`, its gradient, with LEAKY a row for each part that is to
+    be multiplied by the weight, as ``weighted`` is ``extra`` times it; and what is added to that of the features."""
+    start, node, place, edge = rows
+    edges, heads, lanes, width, _, wide = sizes
     row = heads if kind == SPLIT else heads * width
-    size = lanes if kind == SPLIT else row
-    memory = np.zeros(size, f32)
+    size, span = lanes if kind == SPLIT else row, heads * wide
+    memory = np.zeros(3 * size, f32)
     held = memory.ctypes.data
+    sums, slopes = held + 4 * size, held + 8 * size
     for part in range(first, last):
         for i in range(cuts[part], cuts[part + 1]):
             fill(held, 0, ZERO, size)
             for at in range(integer(start, i), integer(start, i + 1)):
                 s, j = integer(place, at) * heads, integer(node, at) * row
+                f = integer(edge, at) * wide
                 ahead(grad_scores, place, at, edges, heads)
                 if kind == SPLIT:
                     add(held, 0, grad_scores, s, lanes)
+                    if grad_extra != 0:
+                        put_few(grad_extra, integer(edge, at) * heads, grad_scores, s, heads)
                     continue
                 ahead(theirs, node, at, edges, row)
+                if extra != 0:
+                    ahead(features, edge, at, edges, wide)
                 if kind == DOT:
                     add_scaled(held, 0, grad_scores, s, theirs, j, heads, width)
-                else:
+                    if grad_extra != 0:
+                        add_shared(grad_extra, i * span, grad_scores, s, features, f, heads, wide)
+                        add_product(grad_features, f, grad_scores, s, extra, i * span, heads, wide)
+                elif extra == 0:
                     add_slope(held, 0, grad_scores, s, slope, mine, i * row, theirs, j, heads, width)
                     add_bent(grad_weight, part * row, grad_scores, s, slope, mine, i * row, theirs, j, heads, width)
+                else:
+                    put_sum(sums, 0, theirs, j, features, f, extra, wide, row)
+                    put_slope(slopes, 0, grad_scores, s, slope, mine, i * row, sums, 0, heads, width)
+                    add(held, 0, slopes, 0, row)
+                    if grad_extra != 0:
+                        add_bent(grad_weight, part * row, grad_scores, s, slope, mine, i * row, sums, 0, heads, width)
+                        add_shared(grad_extra, part * wide * row, features, f, slopes, 0, wide, row)
+                        add_shared_dots(grad_features, f, weighted, 0, slopes, 0, wide, row)
             if kind == SPLIT:
                 copy(grad, i * heads, held, 0, heads, lanes)
             elif kind == DOT:
@@ -738,16 +919,17 @@ def pull(first, last, cuts, rows, sizes, kind, slope, mine, theirs, weight, grad
 
 
 @compiled
-def pairs(first, last, cuts, rows, sizes, kind, slope, query, key, weight, out):
+def pairs(first, last, cuts, rows, sizes, kind, slope, query, key, weight, features, extra, out):
     """Scores of the edges of parts first…last, (E, heads)."""
-    start, node, place = rows
-    edges, heads, lanes, width, _ = sizes
-    memory = np.zeros(BLOCK * lanes, f32)
+    start, place = rows[0], rows[2]
+    heads, lanes = sizes[1], sizes[2]
+    memory = np.zeros(BLOCK * lanes + room(kind, extra, sizes), f32)
     scores = memory.ctypes.data
+    sums = scores + 4 * BLOCK * lanes
     for i in range(cuts[first], cuts[last]):
         for at in range(integer(start, i), integer(start, i + 1), BLOCK):
             count = min(BLOCK, integer(start, i + 1) - at)
-            score(kind, scores, count, node, at, edges, query, i, key, weight, slope, heads, lanes, width)
+            score(kind, scores, count, rows, at, sizes, query, i, key, weight, slope, features, extra, True, sums)
             for e in range(count):
                 copy(out, integer(place, at + e) * heads, scores, e * lanes, heads, lanes)
     memory[0] = ZERO
@@ -767,12 +949,12 @@ def spread(first, last, cuts, sizes, h, x, weight, out, dots):
 
 
 @compiled
-def forward_head(first, last, cuts, rows, sizes, drop, slope, h, dots, value, context, low):
+def forward_head(first, last, cuts, rows, sizes, drop, slope, h, dots, value, extra, context, low):
     """As `forward`, for one wide head, a softmax, and nodes that are sources and targets: the cache holds the rows of
     one head where it does not hold those of all. dots (2, heads, N) is what queries and keys come to, value is that of
     this head, (N, columns), and ``low``, (heads, N), is −log Σ e^score."""
-    start, node, place = rows
-    _, heads, lanes, _, columns = sizes
+    start, node, place, edge = rows
+    _, heads, lanes, _, columns, _ = sizes
     nodes, most = cuts[-1], 0
     for i in range(cuts[first], cuts[last]):
         most = max(most, integer(start, i + 1) - integer(start, i))
@@ -788,6 +970,8 @@ def forward_head(first, last, cuts, rows, sizes, drop, slope, h, dots, value, co
             continue
         fetch_rows(value, node, at, at + count, columns)
         put_chosen(scores, dots, (heads + h) * nodes, 1, node, at, count)
+        if extra != 0:
+            add_chosen(scores, extra, h, heads, edge, at, count)
         put_bent_by(scores, 0, dots, h * nodes + i, slope, scores, 0, scores, 0, 1, count)
         end(scores, count, -INFINITE)
         top = largest_of(scores, 0, count)
@@ -830,6 +1014,7 @@ def backward_head(
     h,
     dots,
     value,
+    extra,
     known,
     grad,
     grad_key,
@@ -837,8 +1022,8 @@ def backward_head(
     grad_scores,
 ):
     """As `backward`, where `forward_head` went before. grad (N, columns) is this head's; other tensors have all."""
-    start, node, place = rows
-    edges, heads, lanes, _, columns = sizes
+    start, node, place, edge = rows
+    edges, heads, lanes, _, columns, _ = sizes
     nodes = cuts[-1]
     memory = np.zeros(5 * BLOCK + columns, f32)
     scores = memory.ctypes.data
@@ -854,6 +1039,8 @@ def backward_head(
             put_chosen(scores, known, 0, 4, node, at, count)
             put_chosen(weights, known, 1, 4, node, at, count)
             put_chosen(means, known, 2, 4, node, at, count)
+            if extra != 0:
+                add_chosen(scores, extra, h, heads, edge, at, count)
             put_bent_by(scores, 0, dots, (heads + h) * nodes + j, slope, scores, 0, scores, 0, 1, count)
             put_exp(weights, 0, weights, 0, scores, 0, count)
             fill(slopes, 0, ZERO, count)

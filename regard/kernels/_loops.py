@@ -60,7 +60,7 @@ def tanh(x):
 
 @compiled(reassociate=False)
 def exp_twice(x):
-    """e^2x for |x| <= REACH: 2^n·e^f with |f| <= ln(2)/2, the power set in the exponent bits."""
+    """e^2x for |x| <= REACH: 2^n·e^f with |f| <= ln(2)/2, the scores set in the exponent bits."""
     y = x + x
     n = np.floor(y * LOG2_E + HALF)
     f = (y - n * LN2_HIGH) - n * LN2_LOW
@@ -270,8 +270,8 @@ def square(query, keys, a, width):
 
 
 @compiled
-def dots_in_line(query, keys, stride, first, last, width, power, at):
-    """power[at + s] = q·k of the s-th key, from first to last."""
+def dots_in_line(query, keys, stride, first, last, width, scores, at):
+    """scores[at + s] = q·k of the s-th key, from first to last."""
     step, fours = u64(stride), u64(last - (last - first) % 4)
     for s in range(u64(first), fours, u64(4)):
         a = s * step
@@ -283,13 +283,13 @@ def dots_in_line(query, keys, stride, first, last, width, power, at):
             y += query[i] * keys[c + i]
             z += query[i] * keys[d + i]
         j = at + s
-        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
+        scores[j], scores[j + u64(1)], scores[j + u64(2)], scores[j + u64(3)] = w, x, y, z
     for s in range(fours, u64(last)):
-        power[at + s] = dot(query, keys, s * step, width)
+        scores[at + s] = dot(query, keys, s * step, width)
 
 
 @compiled
-def four_dots_in_line(query, apart, keys, stride, first, last, width, power, at, wide):
+def four_dots_in_line(query, apart, keys, stride, first, last, width, scores, at, wide):
     """`dots_in_line` for four queries that share keys: they lie ``apart``, and what they get ``wide`` apart."""
     step, twos, q = u64(stride), u64(last - (last - first) % 2), u64(apart)
     f, g, h = at + u64(wide), at + u64(2 * wide), at + u64(3 * wide)
@@ -308,9 +308,9 @@ def four_dots_in_line(query, apart, keys, stride, first, last, width, power, at,
             n += query[u64(2) * q + i] * two
             z += query[u64(3) * q + i] * one
             o += query[u64(3) * q + i] * two
-        power[at + s], power[f + s], power[g + s], power[h + s] = w, x, y, z
+        scores[at + s], scores[f + s], scores[g + s], scores[h + s] = w, x, y, z
         t = s + u64(1)
-        power[at + t], power[f + t], power[g + t], power[h + t] = k, m, n, o
+        scores[at + t], scores[f + t], scores[g + t], scores[h + t] = k, m, n, o
     for s in range(twos, u64(last)):
         w, x, y, z = ZERO, ZERO, ZERO, ZERO
         a = s * step
@@ -320,11 +320,11 @@ def four_dots_in_line(query, apart, keys, stride, first, last, width, power, at,
             x += query[q + i] * one
             y += query[u64(2) * q + i] * one
             z += query[u64(3) * q + i] * one
-        power[at + s], power[f + s], power[g + s], power[h + s] = w, x, y, z
+        scores[at + s], scores[f + s], scores[g + s], scores[h + s] = w, x, y, z
 
 
 @compiled
-def dots_of_rows(query, keys, stride, rows, first, last, width, power, at):
+def dots_of_rows(query, keys, stride, rows, first, last, width, scores, at):
     """The same of keys in a list: the s-th is row rows[s]. A loop that both called would be a tenth slower."""
     fours = u64(last - (last - first) % 4)
     for s in range(u64(first), fours, u64(4)):
@@ -337,13 +337,13 @@ def dots_of_rows(query, keys, stride, rows, first, last, width, power, at):
             y += query[i] * keys[c + i]
             z += query[i] * keys[d + i]
         j = at + s
-        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
+        scores[j], scores[j + u64(1)], scores[j + u64(2)], scores[j + u64(3)] = w, x, y, z
     for s in range(fours, u64(last)):
-        power[at + s] = dot(query, keys, u64(rows[s] * stride), width)
+        scores[at + s] = dot(query, keys, u64(rows[s] * stride), width)
 
 
 @compiled
-def squares_of_rows(query, keys, stride, rows, first, last, width, power, at):
+def squares_of_rows(query, keys, stride, rows, first, last, width, scores, at):
     """‖q − k‖² of the same."""
     fours = u64(last - (last - first) % 4)
     for s in range(u64(first), fours, u64(4)):
@@ -356,19 +356,19 @@ def squares_of_rows(query, keys, stride, rows, first, last, width, power, at):
             y += (query[i] - keys[c + i]) * (query[i] - keys[c + i])
             z += (query[i] - keys[d + i]) * (query[i] - keys[d + i])
         j = at + s
-        power[j], power[j + u64(1)], power[j + u64(2)], power[j + u64(3)] = w, x, y, z
+        scores[j], scores[j + u64(1)], scores[j + u64(2)], scores[j + u64(3)] = w, x, y, z
     for s in range(fours, u64(last)):
-        power[at + s] = square(query, keys, u64(rows[s] * stride), width)
+        scores[at + s] = square(query, keys, u64(rows[s] * stride), width)
 
 
 @compiled
-def additive_of_rows(query, keys, stride, rows, first, last, width, weight, power, at):
+def additive_of_rows(query, keys, stride, rows, first, last, width, weight, scores, at):
     """v·tanh(q + k) of the same."""
     for s in range(u64(first), u64(last)):
         a, total = u64(rows[s] * stride), ZERO
         for i in range(u64(width)):
             total += weight[i] * tanh(query[i] + keys[a + i])
-        power[at + s] = total
+        scores[at + s] = total
 
 
 @compiled
@@ -379,16 +379,16 @@ def add(out, values, a, depth, w):
 
 
 @compiled
-def sum_in_line(out, values, stride, first, last, depth, power, at):
-    """out += power[at + s] times the s-th row of the values, from first to last."""
+def sum_in_line(out, values, stride, first, last, depth, scores, at):
+    """out += scores[at + s] times the s-th row of the values, from first to last."""
     step, ahead = u64(stride), first if depth > NARROW else last - (last - first) % 8
     for s in range(u64(first), u64(ahead), u64(8)):
         a = s * step
         b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
         f, g, h, k = a + u64(4) * step, a + u64(5) * step, a + u64(6) * step, a + u64(7) * step
         i = at + s
-        p, q, r, t = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
-        w, x, y, z = power[i + u64(4)], power[i + u64(5)], power[i + u64(6)], power[i + u64(7)]
+        p, q, r, t = scores[i], scores[i + u64(1)], scores[i + u64(2)], scores[i + u64(3)]
+        w, x, y, z = scores[i + u64(4)], scores[i + u64(5)], scores[i + u64(6)], scores[i + u64(7)]
         for e in range(u64(depth)):
             one = (p * values[a + e] + q * values[b + e]) + (r * values[c + e] + t * values[d + e])
             two = (w * values[f + e] + x * values[g + e]) + (y * values[h + e] + z * values[k + e])
@@ -397,15 +397,15 @@ def sum_in_line(out, values, stride, first, last, depth, power, at):
     for s in range(u64(ahead), fours, u64(4)):
         a, i = s * step, at + s
         b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
-        w, x, y, z = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
+        w, x, y, z = scores[i], scores[i + u64(1)], scores[i + u64(2)], scores[i + u64(3)]
         for e in range(u64(depth)):
             out[e] += (w * values[a + e] + x * values[b + e]) + (y * values[c + e] + z * values[d + e])
     for s in range(fours, u64(last)):
-        add(out, values, s * step, depth, power[at + s])
+        add(out, values, s * step, depth, scores[at + s])
 
 
 @compiled
-def four_sums_in_line(out, apart, values, stride, first, last, depth, power, at, wide):
+def four_sums_in_line(out, apart, values, stride, first, last, depth, scores, at, wide):
     """`sum_in_line` for four queries that share values: what they get lies ``apart``, their weights ``wide`` apart."""
     step, fours, o = u64(stride), u64(last - (last - first) % 4), u64(apart)
     f, g, h = at + u64(wide), at + u64(2 * wide), at + u64(3 * wide)
@@ -413,10 +413,10 @@ def four_sums_in_line(out, apart, values, stride, first, last, depth, power, at,
         a = s * step
         b, c, d = a + step, a + u64(2) * step, a + u64(3) * step
         t, u, v = s + u64(1), s + u64(2), s + u64(3)
-        w0, x0, y0, z0 = power[at + s], power[at + t], power[at + u], power[at + v]
-        w1, x1, y1, z1 = power[f + s], power[f + t], power[f + u], power[f + v]
-        w2, x2, y2, z2 = power[g + s], power[g + t], power[g + u], power[g + v]
-        w3, x3, y3, z3 = power[h + s], power[h + t], power[h + u], power[h + v]
+        w0, x0, y0, z0 = scores[at + s], scores[at + t], scores[at + u], scores[at + v]
+        w1, x1, y1, z1 = scores[f + s], scores[f + t], scores[f + u], scores[f + v]
+        w2, x2, y2, z2 = scores[g + s], scores[g + t], scores[g + u], scores[g + v]
+        w3, x3, y3, z3 = scores[h + s], scores[h + t], scores[h + u], scores[h + v]
         for e in range(u64(depth)):
             i, j, k, m = values[a + e], values[b + e], values[c + e], values[d + e]
             out[e] += (w0 * i + x0 * j) + (y0 * k + z0 * m)
@@ -425,24 +425,24 @@ def four_sums_in_line(out, apart, values, stride, first, last, depth, power, at,
             out[u64(3) * o + e] += (w3 * i + x3 * j) + (y3 * k + z3 * m)
     for s in range(fours, u64(last)):
         for n in range(u64(4)):
-            weight = power[at + n * u64(wide) + s]
+            weight = scores[at + n * u64(wide) + s]
             for e in range(u64(depth)):
                 out[n * o + e] += weight * values[s * step + e]
 
 
 @compiled
-def sum_of_rows(out, values, stride, rows, first, last, depth, power, at):
+def sum_of_rows(out, values, stride, rows, first, last, depth, scores, at):
     """The same of rows in a list."""
     fours = u64(last - (last - first) % 4)
     for s in range(u64(first), fours, u64(4)):
         a, b = u64(rows[s] * stride), u64(rows[s + u64(1)] * stride)
         c, d = u64(rows[s + u64(2)] * stride), u64(rows[s + u64(3)] * stride)
         i = at + s
-        w, x, y, z = power[i], power[i + u64(1)], power[i + u64(2)], power[i + u64(3)]
+        w, x, y, z = scores[i], scores[i + u64(1)], scores[i + u64(2)], scores[i + u64(3)]
         for e in range(u64(depth)):
             out[e] += (w * values[a + e] + x * values[b + e]) + (y * values[c + e] + z * values[d + e])
     for s in range(fours, u64(last)):
-        add(out, values, u64(rows[s] * stride), depth, power[at + s])
+        add(out, values, u64(rows[s] * stride), depth, scores[at + s])
 
 
 @compiled
@@ -532,16 +532,16 @@ def local_additive_backward(first, last, query, key, weight, starts, grad, grad_
 
 
 @compiled
-def amplify(power, at, count, scale, found):
+def scaled_in_place(scores, at, count, scale, found):
     """Scores from a place on times ``scale``, there and in ``found``."""
     for s in range(u64(count)):
-        x = power[at + s] * scale
-        power[at + s] = x
+        x = scores[at + s] * scale
+        scores[at + s] = x
         found[s] = x
 
 
 @compiled
-def weigh(scores, first, count, sharpness):
+def softmax_in_place(scores, first, count, sharpness):
     """The softmax of ``count`` scores in their place, and the logarithm of the sum of their exponentials."""
     top, a, b, c, total = NEVER, NEVER, NEVER, NEVER, ZERO
     for s in range(u64(first), u64(first + count - count % 4), u64(4)):  # four at a time do not wait for each other
@@ -568,7 +568,7 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
 
     Args:
         kind: how query and key are compared; a score is ``scale`` times that.
-        sizes: heads, together, group, S, D, E. Heads go together where their rows lie side by side; so many heads as
+        sizes: heads, together, group, S, D, E. Heads go together where their rows lie side by side; as many heads as
             there are in a group share keys, values and weight.
         query, key, value, allowed: address and strides of n, head and key; without address everything is allowed.
         weight: address and stride of head.
@@ -583,7 +583,7 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
     pieces, groups, wide = (length + PIECE - 1) // PIECE, heads // together, min(length, PIECE)
     block = PIECE if together == 1 else BLOCK
     rows = np.empty(wide, np.int64)
-    power = np.empty(together * wide, f32)  # scores and then weights, ``wide`` of each head
+    weights = np.empty(together * wide, f32)  # scores and then weights, ``wide`` of each head
     for item in range(first, last):
         piece, group, n = item % pieces, item // pieces % groups, item // pieces // groups
         start, head = piece * PIECE, group * together
@@ -604,33 +604,33 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
                     fetch(base + 4 * start * key[3], key[3], end, min(end + block, count), width)
                 if several > 1:
                     keys = floats(base + 4 * start * key[3])
-                    four_dots_in_line(q, query[2], keys, key[3], s, end, width, power, at, wide)
+                    four_dots_in_line(q, query[2], keys, key[3], s, end, width, weights, at, wide)
                 elif kind == DOT and place[0] == 0:
-                    dots_in_line(q, floats(base + 4 * start * key[3]), key[3], s, end, width, power, at)
+                    dots_in_line(q, floats(base + 4 * start * key[3]), key[3], s, end, width, weights, at)
                 elif kind == DOT:
-                    dots_of_rows(q, floats(base), key[3], rows, s, end, width, power, at)
+                    dots_of_rows(q, floats(base), key[3], rows, s, end, width, weights, at)
                 elif kind == SQUARE:
-                    squares_of_rows(q, floats(base), key[3], rows, s, end, width, power, at)
+                    squares_of_rows(q, floats(base), key[3], rows, s, end, width, weights, at)
                 else:
                     v = floats(weight[0] + 4 * ((head + h) // share) * weight[1])
-                    additive_of_rows(q, floats(base), key[3], rows, s, end, width, v, power, at)
+                    additive_of_rows(q, floats(base), key[3], rows, s, end, width, v, weights, at)
         for h in range(together):
             found = floats(scores + 4 * ((n * heads + head + h) * length + start))
-            amplify(power, u64(h * wide), count, scale, found)
+            scaled_in_place(weights, u64(h * wide), count, scale, found)
         if depth == 0:
             continue
         kept = count
         if allowed[0]:  # from here on, what may be attended is all there is
-            may, kept = flags(allowed[0] + n * allowed[1] + head * allowed[2] + start * allowed[3]), 0
+            permitted, kept = flags(allowed[0] + n * allowed[1] + head * allowed[2] + start * allowed[3]), 0
             for s in range(count):
-                if may[s * allowed[3]]:
+                if permitted[s * allowed[3]]:
                     rows[kept] = rows[s]
                     for h in range(together):
-                        power[h * wide + kept] = power[h * wide + s]
+                        weights[h * wide + kept] = weights[h * wide + s]
                     kept += 1
         for h in range(together):
             index = (n * heads + head + h) * pieces + piece
-            total = weigh(power, h * wide, kept, sharpness) if kept else NEVER
+            total = softmax_in_place(weights, h * wide, kept, sharpness) if kept else NEVER
             if logs:
                 floats(logs)[index] = total
             context = floats(out + 4 * index * depth)
@@ -647,8 +647,8 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
                     fetch(base + 4 * start * value[3], value[3], end, min(end + block, kept), depth)
                 if several > 1:
                     values, apart = floats(base + 4 * start * value[3]), pieces * depth
-                    four_sums_in_line(context, apart, values, value[3], s, end, depth, power, at, wide)
+                    four_sums_in_line(context, apart, values, value[3], s, end, depth, weights, at, wide)
                 elif lined:
-                    sum_in_line(context, floats(base + 4 * start * value[3]), value[3], s, end, depth, power, at)
+                    sum_in_line(context, floats(base + 4 * start * value[3]), value[3], s, end, depth, weights, at)
                 else:
-                    sum_of_rows(context, floats(base), value[3], rows, s, end, depth, power, at)
+                    sum_of_rows(context, floats(base), value[3], rows, s, end, depth, weights, at)

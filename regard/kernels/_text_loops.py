@@ -18,7 +18,7 @@ C2, C3, C4, C5, C6, C7 = (f32(1 / c) for c in (2, 6, 24, 120, 720, 5040))
 
 @compiled(reassociate=False)
 def exp(x):
-    """e^x for x <= 0: 2^n·e^f with |f| <= ln(2)/2, the power set in the exponent bits. NaN stays NaN."""
+    """e^x for x <= 0: 2^n·e^f with |f| <= ln(2)/2, the share set in the exponent bits. NaN stays NaN."""
     y = LEAST if x < LEAST else x
     n = np.floor(y * LOG2_E + HALF)
     f = (y - n * LN2_HIGH) - n * LN2_LOW
@@ -118,17 +118,17 @@ def errors(first, last, logits, wanted, smoothing, learning, found):
             for lane in range(LANES):
                 x = part[lane] - top
                 sums[lane] += x
-                power = exp(x)
-                lanes[lane] += power
+                share = exp(x)
+                lanes[lane] += share
                 if learning:
-                    part[lane] = power
+                    part[lane] = share
         for index in range(whole, kinds):
             x = row[index] - top
             sums[index - whole] += x
-            power = exp(x)
-            lanes[index - whole] += power
+            share = exp(x)
+            lanes[index - whole] += share
             if learning:
-                row[index] = power
+                row[index] = share
         total = lanes.sum()
         found[n, 0] = np.log(total) + (top - aim)
         found[n, 1] = kinds * np.log(total) - sums.sum()

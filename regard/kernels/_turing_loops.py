@@ -173,13 +173,13 @@ def content(memory, inverse, key, gain, cosine, out):
 
 
 @compiled
-def sharpen(rotated, power, out):
-    """out = rotated^power / Σ."""
+def sharpen(rotated, exponent, out):
+    """out = rotated^exponent / Σ."""
     top = max(largest(rotated), TINY)
     total = ZERO
     for i in range(out.shape[0]):
         x = rotated[i] / top
-        out[i] = exp(power * log(FAINT if x < FAINT else x))
+        out[i] = exp(exponent * log(FAINT if x < FAINT else x))
         total += out[i]
     scale(out, ONE / total, out)
 
@@ -199,14 +199,14 @@ def forward(first, last, shifts, memory, before, raw, written, weights, read, ke
         norms(memory[b], inverses[b])
         for h in range(heads):
             given, w, back = raw[b, h * size : (h + 1) * size], before[b, h], kept[b, h]
-            gain, gate, power = softplus(given[width]), sigmoid(given[width + 1]), ONE + softplus(given[width + 2])
+            gain, gate, exponent = softplus(given[width]), sigmoid(given[width + 1]), ONE + softplus(given[width + 2])
             content(memory[b], inverses[b], given[:width], gain, back[0], back[1])
             for i in range(rows):
                 mixed[i] = gate * back[1, i] + (ONE - gate) * w[i]
             distribution(given[width + 3 :], shift)
             wrap(mixed, reach, ring)
             rotate(ring, shift, back[2])
-            sharpen(back[2], power, weights[b, h])
+            sharpen(back[2], exponent, weights[b, h])
         for h in range(reads):
             for d in range(width):
                 read[b, h, d] = dot(weights[b, h], memory[b, d])
@@ -285,16 +285,16 @@ def backward(
             along[i] = ZERO
         for h in range(heads):
             given, g_given, back = raw[b, h * size : (h + 1) * size], g_raw[b, h * size : (h + 1) * size], kept[b, h]
-            gain, gate, power = softplus(given[width]), sigmoid(given[width + 1]), ONE + softplus(given[width + 2])
+            gain, gate, exponent = softplus(given[width]), sigmoid(given[width + 1]), ONE + softplus(given[width + 2])
             distribution(given[width + 3 :], shift)
             cosine, alike, rotated, w, g = back[0], back[1], back[2], weights[b, h], g_w[h]
-            # w = softmax(power · log max(rotated / top, FAINT))
+            # w = softmax(exponent · log max(rotated / top, FAINT))
             mean, top, g_power = dot(g, w), max(largest(rotated), TINY), ZERO
             for i in range(rows):
                 x, y = rotated[i] / top, w[i] * (g[i] - mean)
                 faint = x < FAINT
                 g_power += y * log(FAINT if faint else x)
-                g[i] = ZERO if faint else power * y / rotated[i]
+                g[i] = ZERO if faint else exponent * y / rotated[i]
             # rotated = mixed ∗ shift
             for i in range(rows):
                 mixed[i] = gate * alike[i] + (ONE - gate) * before[b, h, i]

@@ -6,6 +6,10 @@ and the sum of the exponentials. Backward goes by source, computes the weights a
 scores, (E, H); a second pass by target adds these up for the queries. So no thread ever adds to what belongs to
 another. Dropout draws its bits from a hash of seed, edge and head, so that backward can draw them again.
 
+Features of edges, (E, K), are multiplied where it costs least: q·(k + W f) = q·k + (Wᵀq)·f needs Wᵀq once for each
+target, Σ α (v + W f) = Σ α v + W Σ α f needs W once for each target, GAT's score one number for each edge and head.
+Only GATv2's takes W f for each edge, which the kernel computes edge by edge.
+
 In GAT the nodes look at each other, and query, key and value are one tensor. That is an operator of its own, which adds
 up all three gradients where it has the rows at hand anyway, and takes the wide heads of a large graph one by one: a
 head's rows are copied together, and the cache, which does not hold the rows of all heads, holds those while the edges
@@ -15,6 +19,7 @@ are gone through.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,15 +30,15 @@ from torch.nn.functional import leaky_relu, pad
 from regard._heap import large
 from regard.kernels import _pool
 from regard.kernels._once import differentiable_once, no_vmap
-from regard.kernels.forms import DotForm, LeakyForm, SplitForm, TiedForm
+from regard.kernels.forms import DotForm, Featured, LeakyForm, SplitForm, TiedForm
 from regard.parts import Normalizer
 
 if TYPE_CHECKING:
     from regard.edges import Edges
 
 EdgeForm = DotForm | LeakyForm | SplitForm | TiedForm
-Sizes = tuple[int, int, int, int, int]
-"""Edges, heads, heads filled up to LANES, width of query and key, width of values."""
+Sizes = tuple[int, int, int, int, int, int]
+"""Edges, heads, heads filled up to LANES, width of query and key, width of values, width of features."""
 SPLIT, LEAKY, DOT = range(3)  # as in _edge_loops
 LANES = 8
 # Columns of a head, and numbers of all nodes' rows, from which it pays to go through the edges for each head by itself.
@@ -50,6 +55,7 @@ def attend(
     edges: Edges,
     dropout: float = 0.0,
     generator: torch.Generator | None = None,
+    featured: Featured | None = None,
 ) -> Tensor:
     """Softmax or sigmoid of the form's scores times value (N_s, H, F), summed at each target → (N_t, H, F)."""
     temperature = getattr(normalizer, "temperature", None)
@@ -57,24 +63,66 @@ def attend(
     if dropout:
         seed = torch.randint(2**32, (2,), generator=generator)
     rows = edges.joined("incoming"), edges.joined("outgoing")
-    if isinstance(form, TiedForm) and temperature is not None:
-        weight = form.weight if temperature == 1.0 else form.weight / temperature
-        return edge_attend_tied(form.rows, weight, *rows, seed, form.slope, dropout)[0]
+    scale = 1.0 if temperature is None else 1 / temperature
+    if isinstance(form, TiedForm) and temperature is not None and (featured is None or featured.value is None):
+        weight = form.weight if scale == 1.0 else form.weight * scale
+        bias = value.new_empty(0) if featured is None else _numbers(featured, value.shape[1], scale)
+        return edge_attend_tied(form.rows, weight, bias, *rows, seed, form.slope, dropout)[0]
     value, columns = _filled(value), value.shape[-1]
-    kind, query, key, weight, slope = _operands(form, 1.0 if temperature is None else 1 / temperature)
-    context, _, _ = edge_attend(query, key, weight, value, *rows, seed, kind, slope, temperature is None, dropout)
-    return context[..., :columns]
+    kind, query, key, weight, slope = _operands(form, scale)
+    features, extra, valued = value.new_empty(0, 0), value.new_empty(0), False
+    if featured is not None:
+        extra, valued = _extra(featured, kind, query, scale), featured.value is not None
+        features = _filled(featured.features) if kind != SPLIT or valued else features
+    options = (kind, slope, temperature is None, dropout, valued)
+    context, blend = edge_attend(query, key, weight, value, features, extra, *rows, seed, *options)[:2]
+    context = context[..., :columns]
+    if featured is None or featured.value is None:
+        return context
+    blend = blend[..., : featured.features.shape[-1]]
+    return context + _product(blend.transpose(0, 1), featured.value.mT).transpose(0, 1)
 
 
-def scores(form: EdgeForm, edges: Edges) -> Tensor:
+def scores(form: EdgeForm, edges: Edges, featured: Featured | None = None) -> Tensor:
     """The form's scores of the edges, (E, H), as ``edges.index`` lists them."""
     kind, query, key, weight, slope = _operands(form, 1.0)
+    extra = query.new_empty(0) if featured is None else _extra(featured, kind, query, 1.0)
     if kind == SPLIT:
         source, target = edges.index
-        return leaky_relu(query[target] + key[source], slope)
-    by_source = edge_scores(query, key, weight, edges.joined("incoming"), edges.joined("outgoing"), kind, slope)
+        both = query[target] + key[source]
+        return leaky_relu(both if featured is None else both + extra, slope)
+    rows = edges.joined("incoming"), edges.joined("outgoing")
+    features = query.new_empty(0, 0) if featured is None else _filled(featured.features)
+    by_source = edge_scores(query, key, weight, features, extra, *rows, kind, slope)
     edge, place = edges.outgoing.edge, edges.outgoing.place
     return by_source.index_select(0, torch.empty_like(place).index_copy(0, edge.long(), place))
+
+
+def _numbers(featured: Featured, heads: int, scale: float) -> Tensor:
+    """What features add to scores that take one number, (E, H)."""
+    if featured.key is None:
+        return (featured.features * scale).expand(-1, heads)
+    return _product(featured.features, featured.key[:, 0].T * scale)
+
+
+def _extra(featured: Featured, kind: int, query: Tensor, scale: float) -> Tensor:
+    """What the operators make of features in scores; see `_edge_loops.score`. query is that of :func:`_operands`."""
+    heads, key = query.shape[1], featured.key
+    if kind == SPLIT:
+        return _numbers(featured, heads, scale)
+    if kind == LEAKY:
+        if key is None:
+            key = torch.eye(featured.features.shape[1]).expand(heads, -1, -1)
+        return _filled(_filled(key.permute(2, 0, 1)).movedim(0, -1)).movedim(-1, 0)  # (K, H, D), both filled up
+    if key is None:
+        return query
+    return _filled(_product(query[..., : key.shape[1]].transpose(0, 1), key).transpose(0, 1))  # (N_t, H, K)
+
+
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    """x @ y in float32, which autocast would round."""
+    with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
+        return x @ y
 
 
 def _operands(form: EdgeForm, scale: float) -> tuple[int, Tensor, Tensor, Tensor, float]:
@@ -119,6 +167,8 @@ def _attend(
     key: Tensor,
     weight: Tensor,
     value: Tensor,
+    features: Tensor,
+    extra: Tensor,
     incoming: Tensor,
     outgoing: Tensor,
     seed: Tensor,
@@ -126,37 +176,50 @@ def _attend(
     slope: float,
     sigmoid: bool,
     dropout: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """query (N_t, H, D) or (N_t, H), key (N_s, H, D) or (N_s, H), weight (H, D) or (0,), value (N_s, H, F) → context
-    (N_t, H, F), and for backward minus the largest score and 1 / Σ exp, (N_t, lanes). D and F are multiples of LANES;
-    edges come as :meth:`regard.Edges.joined` gives them.
+    valued: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """query (N_t, H, D) or (N_t, H), key (N_s, H, D) or (N_s, H), weight (H, D) or (0,), value (N_s, H, F), features
+    (E, K) or (0, 0), and for scores ``extra``: (0,), (E, H), (N_t, H, K) or (K, H, D), see `_edge_loops.score` →
+    context (N_t, H, F), the same sums of features, (N_t, H, K), if ``valued``, and for backward minus the largest score
+    and 1 / Σ exp, (N_t, lanes). D, F and K are multiples of LANES; edges come as of :meth:`regard.Edges.joined`.
     """
     from regard.kernels import _edge_loops
 
     check(query, key, weight, value, incoming, outgoing, kind)
-    context, low, part = _empty_attended(query, key, weight, value, incoming, outgoing, seed, kind, slope, sigmoid)
+    check_features(features, extra, query, outgoing, key, kind, valued)
+    context, blend, low, part = _empty_attended(
+        *(query, key, weight, value, features, extra, incoming, outgoing, seed),
+        *(kind, slope, sigmoid, dropout, valued),
+    )
     _run(
         _edge_loops.forward,
         incoming,
-        _sizes(query, value, incoming, kind),
+        _sizes(query, value, incoming, kind, features),
         (kind, sigmoid, _drop(seed, dropout), np.float32(slope)),
         *_nodes(kind, query, key),
         weight,
         value,
+        features,
+        extra,
         context,
         low,
         part,
+        blend,
     )
-    return context, low, part
+    return context, blend, low, part
 
 
 def _attend_backward(
     grad: Tensor,
+    grad_blend: Tensor,
     query: Tensor,
     key: Tensor,
     weight: Tensor,
     value: Tensor,
+    features: Tensor,
+    extra: Tensor,
     context: Tensor,
+    blend: Tensor,
     low: Tensor,
     part: Tensor,
     incoming: Tensor,
@@ -166,18 +229,20 @@ def _attend_backward(
     slope: float,
     sigmoid: bool,
     dropout: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """grad (N_t, H, F) → the gradients of query, key, weight and value."""
+    valued: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """grad (N_t, H, F) and grad_blend (N_t, H, K) → the gradients of query, key, weight, value, features and extra."""
     from regard.kernels import _edge_loops
 
-    sizes = _sizes(query, value, incoming, kind)
+    sizes = _sizes(query, value, incoming, kind, features)
     grads = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (query, key, value)]
+    grad_features = torch.zeros_like(features, memory_format=torch.contiguous_format)
     grad_scores = grad.new_empty(_count(incoming, query) * query.shape[1] + LANES)  # read in vectors, beyond the end
     known = low.new_empty(low.shape[0], 3, low.shape[1])
     q, k = _nodes(kind, query, key)
-    grad = grad.contiguous()
+    grad, grad_blend = grad.contiguous(), grad_blend.contiguous()
     if not sigmoid:
-        _run(_edge_loops.summarize, incoming, sizes, (), context, grad, low, part, known)
+        _run(_edge_loops.summarize, incoming, sizes, (), context, grad, low, part, blend, grad_blend, known)
     _run(
         _edge_loops.backward,
         outgoing,
@@ -187,14 +252,20 @@ def _attend_backward(
         k,
         weight,
         value,
+        features,
+        extra,
         known,
         grad,
+        grad_blend,
         grads[1],
         grads[2],
         grad_scores,
+        grad_features,
     )
-    grad_weight = _pull(incoming, sizes, kind, slope, q, k, weight, grad_scores, grads[0])
-    return grads[0], grads[1], grad_weight, grads[2]
+    grad_weight, grad_extra = _pull(
+        incoming, sizes, kind, slope, q, k, weight, features, extra, grad_scores, grads[0], grad_features
+    )
+    return grads[0], grads[1], grad_weight, grads[2], grad_features, grad_extra
 
 
 # Not decorated: the operator for tied rows calls them as the functions they are.
@@ -205,27 +276,37 @@ edge_attend_backward = torch.library.custom_op("regard::edge_attend_backward", _
 
 @torch.library.custom_op("regard::edge_attend_tied", mutates_args=(), device_types="cpu")
 def edge_attend_tied(
-    rows: Tensor, weight: Tensor, incoming: Tensor, outgoing: Tensor, seed: Tensor, slope: float, dropout: float
+    rows: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    incoming: Tensor,
+    outgoing: Tensor,
+    seed: Tensor,
+    slope: float,
+    dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A softmax of SPLIT scores of nodes that look at each other: rows (N, H, F) are the values, and times weight,
-    (2, H, F), the queries and keys. → context (N, H, F), and for backward queries and keys, (2, N, H), and as
-    :func:`edge_attend`; if heads are taken one by one, those are (2, H, N), −log Σ exp, (H, N), and (0,)."""
+    (2, H, F), the queries and keys; bias is what features add, (E, H) or (0,). → context (N, H, F), and for backward
+    queries and keys, (2, N, H), and as :func:`edge_attend`; if heads are taken one by one, those are (2, H, N),
+    −log Σ exp, (H, N), and (0,)."""
     from regard.kernels import _edge_loops
 
     check_tied(rows, weight, incoming, outgoing)
+    none = rows.new_empty(0, 0)
+    check_features(none, bias, rows[..., 0], outgoing, rows, SPLIT, False)
     value, weight, columns = _filled(rows).contiguous(), _filled(weight), rows.shape[2]
     context, dots, low, part = _empty_tied(value, weight)
     if not _by_head(value.shape):
         _run_even(_edge_loops.head_dots, value, weight, dots)
-        where = (incoming, outgoing, seed)
-        context, low, part = _attend(dots[0], dots[1], weight[:0], value, *where, SPLIT, slope, False, dropout)
+        given = (dots[0], dots[1], weight[:0], value, none, bias, incoming, outgoing, seed)
+        context, _, low, part = _attend(*given, SPLIT, slope, False, dropout, False)
     else:
-        sizes, options = _sizes(value, value, incoming, SPLIT), (_drop(seed, dropout), np.float32(slope))
+        sizes, by_head = _sizes(value, value, incoming, SPLIT, none), (_drop(seed, dropout), np.float32(slope))
         own = large(value.new_empty(value.shape[0], value.shape[2]))  # the rows of one head
         large(context)
         for head in range(value.shape[1]):
             _run_even(_edge_loops.spread, value, weight, own, dots, options=(head,))
-            _run(_edge_loops.forward_head, incoming, sizes, (*options, head), dots, own, context, low)
+            _run(_edge_loops.forward_head, incoming, sizes, (*by_head, head), dots, own, bias, context, low)
     return context[..., :columns].contiguous(), dots, low, part
 
 
@@ -234,6 +315,7 @@ def edge_attend_tied_backward(
     grad: Tensor,
     rows: Tensor,
     weight: Tensor,
+    bias: Tensor,
     context: Tensor,
     dots: Tensor,
     low: Tensor,
@@ -243,32 +325,33 @@ def edge_attend_tied_backward(
     seed: Tensor,
     slope: float,
     dropout: float,
-) -> tuple[Tensor, Tensor]:
-    """grad (N, H, F) → the gradients of rows and weight."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """grad (N, H, F) → the gradients of rows, weight and bias."""
     from regard.kernels import _edge_loops
 
     grad, value, weight, context = (_filled(tensor) for tensor in (grad, rows, weight, context))
     value, columns = value.contiguous(), rows.shape[2]
     nodes, heads, width = value.shape
+    none = rows.new_empty(0, 0)
     if not _by_head(value.shape):
-        state = (value, context, low, part, incoming, outgoing, seed)
-        query, key, _, grad_rows = _attend_backward(
-            grad, dots[0], dots[1], weight[:0], *state, SPLIT, slope, False, dropout
+        state, options = (none, low, part, incoming, outgoing, seed), (SPLIT, slope, False, dropout, False)
+        query, key, _, grad_rows, _, grad_bias = _attend_backward(
+            grad, none, dots[0], dots[1], weight[:0], value, none, bias, context, *state, *options
         )
     else:
-        sizes, options = _sizes(value, value, incoming, SPLIT), (_drop(seed, dropout), np.float32(slope))
+        sizes, by_head = _sizes(value, value, incoming, SPLIT, none), (_drop(seed, dropout), np.float32(slope))
         own, known = large(grad.new_empty(nodes, width)), low.new_empty(nodes, 4)
         grad_rows, grad_scores = large(torch.empty_like(value)), low.new_empty(sizes[0] * heads + LANES)
         query, key = low.new_empty(2, nodes, heads)
         for head in range(heads):
             own.copy_(grad[:, head])
             _run_even(_edge_loops.summarize_head, context, own, dots, low, known, options=(head,))
-            tensors = (dots, value, known, own, key, grad_rows, grad_scores)
-            _run(_edge_loops.backward_head, outgoing, sizes, (*options, head), *tensors)
-        _pull(incoming, sizes, SPLIT, slope, query, query, weight, grad_scores, query)
+            tensors = (dots, value, bias, known, own, key, grad_rows, grad_scores)
+            _run(_edge_loops.backward_head, outgoing, sizes, (*by_head, head), *tensors)
+        _, grad_bias = _pull(incoming, sizes, SPLIT, slope, query, query, weight, none, bias, grad_scores, query, none)
     each = weight.new_zeros(PARTS, *weight.shape)
     _run_even(_edge_loops.add_head_dots_backward, value, weight, query, key, grad_rows, each)
-    return grad_rows[..., :columns].contiguous(), _sum_parts(each)[..., :columns].contiguous()
+    return grad_rows[..., :columns].contiguous(), _sum_parts(each)[..., :columns].contiguous(), grad_bias
 
 
 @torch.library.custom_op("regard::edge_scores", mutates_args=(), device_types="cpu")
@@ -276,18 +359,22 @@ def edge_scores(
     query: Tensor,
     key: Tensor,
     weight: Tensor,
+    features: Tensor,
+    extra: Tensor,
     incoming: Tensor,
     outgoing: Tensor,
     kind: int,
     slope: float,
 ) -> Tensor:
-    """query (N_t, H, D), key (N_s, H, D), weight (H, D) or (0,) → (E, H), sorted by source."""
+    """query (N_t, H, D), key (N_s, H, D), weight (H, D) or (0,), features and extra as in :func:`edge_attend` → (E, H),
+    sorted by source."""
     from regard.kernels import _edge_loops
 
     check(query, key, weight, key, incoming, outgoing, kind)
-    out = _empty_scores(query, key, weight, incoming, outgoing, kind, slope)
-    sizes = _sizes(query, key, incoming, kind)
-    _run(_edge_loops.pairs, incoming, sizes, (kind, np.float32(slope)), query, key, weight, out)
+    check_features(features, extra, query, outgoing, key, kind, False)
+    out = _empty_scores(query, key, weight, features, extra, incoming, outgoing, kind, slope)
+    sizes = _sizes(query, key, incoming, kind, features)
+    _run(_edge_loops.pairs, incoming, sizes, (kind, np.float32(slope)), query, key, weight, features, extra, out)
     return out
 
 
@@ -297,17 +384,20 @@ def edge_scores_backward(
     query: Tensor,
     key: Tensor,
     weight: Tensor,
+    features: Tensor,
+    extra: Tensor,
     incoming: Tensor,
     outgoing: Tensor,
     kind: int,
     slope: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """grad (E, H), sorted by source → the gradients of query, key and weight."""
-    sizes = _sizes(query, key, incoming, kind)
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """grad (E, H), sorted by source → the gradients of query, key, weight, features and extra."""
+    sizes, more = _sizes(query, key, incoming, kind, features), (weight, features, extra, grad)
     grads = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (query, key)]
-    grad_weight = _pull(incoming, sizes, kind, slope, query, key, weight, grad, grads[0])
-    _pull(outgoing, sizes, kind, slope, key, query, weight, grad, grads[1])
-    return grads[0], grads[1], grad_weight
+    grad_features = torch.zeros_like(features, memory_format=torch.contiguous_format)
+    grad_weight, grad_extra = _pull(incoming, sizes, kind, slope, query, key, *more, grads[0], grad_features)
+    _pull(outgoing, sizes, kind, slope, key, query, *more, grads[1])
+    return grads[0], grads[1], grad_weight, grad_features, grad_extra
 
 
 @torch.library.custom_op("regard::head_dot", mutates_args=(), device_types="cpu")
@@ -407,30 +497,40 @@ def _empty_attended(
     key: Tensor,
     weight: Tensor,
     value: Tensor,
+    features: Tensor,
+    extra: Tensor,
     incoming: Tensor,
     outgoing: Tensor,
     seed: Tensor,
     kind: int,
     slope: float,
     sigmoid: bool,
-    *_: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
+    dropout: float,
+    valued: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     targets, lanes = query.shape[0], query.shape[1] + -query.shape[1] % LANES
     context = value.new_empty(targets, *value.shape[1:])
+    blend = value.new_empty(targets if valued else 0, value.shape[1], features.shape[1])
     kept = (0 if sigmoid else targets, lanes)
-    return context, value.new_empty(kept), value.new_empty(kept)
+    return context, blend, value.new_empty(kept), value.new_empty(kept)
 
 
 @edge_attend_backward.register_fake
 def _empty_gradients(
-    grad: Tensor, query: Tensor, key: Tensor, weight: Tensor, value: Tensor, *_: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return (
-        query.new_empty(query.shape),
-        key.new_empty(key.shape),
-        torch.empty_like(weight),
-        value.new_empty(value.shape),
+    grad: Tensor,
+    grad_blend: Tensor,
+    query: Tensor,
+    key: Tensor,
+    weight: Tensor,
+    value: Tensor,
+    features: Tensor,
+    extra: Tensor,
+    *_: Any,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    query, key, weight, value, features, extra = (
+        tensor.new_empty(tensor.shape) for tensor in (query, key, weight, value, features, extra)
     )
+    return query, key, weight, value, features, extra
 
 
 @edge_attend_tied.register_fake
@@ -444,20 +544,25 @@ def _empty_tied(rows: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, Tensor, 
 
 
 @edge_attend_tied_backward.register_fake
-def _empty_tied_gradients(grad: Tensor, rows: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return rows.new_empty(rows.shape), weight.new_empty(weight.shape)
+def _empty_tied_gradients(
+    grad: Tensor, rows: Tensor, weight: Tensor, bias: Tensor, *_: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    return rows.new_empty(rows.shape), weight.new_empty(weight.shape), bias.new_empty(bias.shape)
 
 
 @edge_scores.register_fake
-def _empty_scores(query: Tensor, key: Tensor, weight: Tensor, incoming: Tensor, *_: Any) -> Tensor:
+def _empty_scores(
+    query: Tensor, key: Tensor, weight: Tensor, features: Tensor, extra: Tensor, incoming: Tensor, *_: Any
+) -> Tensor:
     return query.new_empty(_count(incoming, query), query.shape[1])
 
 
 @edge_scores_backward.register_fake
 def _empty_score_gradients(
-    grad: Tensor, query: Tensor, key: Tensor, weight: Tensor, *_: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    return query.new_empty(query.shape), key.new_empty(key.shape), weight.new_empty(weight.shape)
+    grad: Tensor, query: Tensor, key: Tensor, weight: Tensor, features: Tensor, extra: Tensor, *_: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    query, key, weight, features, extra = (t.new_empty(t.shape) for t in (query, key, weight, features, extra))
+    return query, key, weight, features, extra
 
 
 @head_dot.register_fake
@@ -500,6 +605,22 @@ def check(
         raise ValueError(f"the edge kernels number edges in int32, not {incoming.dtype}, {outgoing.dtype}")
 
 
+def check_features(
+    features: Tensor, extra: Tensor, query: Tensor, outgoing: Tensor, key: Tensor, kind: int, valued: bool
+) -> None:
+    """:func:`check` for features of edges."""
+    edges, heads, wide = _count(outgoing, key), query.shape[1], features.shape[-1]
+    given = features.shape == (edges, wide) and wide and wide % LANES == 0
+    fitting = {SPLIT: (edges, heads), DOT: (query.shape[0], heads, wide), LEAKY: (wide, heads, query.shape[-1])}
+    scored = extra.shape != (0,)
+    needed = valued or (scored and kind != SPLIT)
+    if (scored and extra.shape != fitting[kind]) or not (given or (features.shape == (0, 0) and not needed)):
+        shapes = f"{edges} edges, {heads} heads, {tuple(features.shape)}, {tuple(extra.shape)}"
+        raise ValueError(f"shapes that do not belong together: {shapes}; see the operator's docstring")
+    if not features.dtype == extra.dtype == torch.float32:
+        raise ValueError(f"the edge kernels are for float32, not {features.dtype}, {extra.dtype}")
+
+
 def check_tied(rows: Tensor, weight: Tensor, incoming: Tensor, outgoing: Tensor) -> None:
     """:func:`check` for nodes that are sources and targets."""
     if rows.ndim != 3 or weight.shape != (2, *rows.shape[1:]):
@@ -516,10 +637,10 @@ def _by_head(shape: torch.Size) -> bool:
     return columns >= WIDE and (heads == 1 or nodes * heads * columns >= MANY)
 
 
-def _sizes(query: Tensor, value: Tensor, incoming: Tensor, kind: int) -> Sizes:
+def _sizes(query: Tensor, value: Tensor, incoming: Tensor, kind: int, features: Tensor) -> Sizes:
     heads = query.shape[1]
     width = 1 if kind == SPLIT else query.shape[2]
-    return _count(incoming, query), heads, heads + -heads % LANES, width, value.shape[2]
+    return _count(incoming, query), heads, heads + -heads % LANES, width, value.shape[2], features.shape[1]
 
 
 def _nodes(kind: int, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -537,16 +658,17 @@ def _run(kernel: Any, rows: Tensor, sizes: Sizes, options: tuple[Any, ...], *ten
     from regard.kernels import _edge_loops
 
     rows, held = rows.contiguous(), [tensor.contiguous() for tensor in tensors]  # alive until the kernel is done
-    edges, heads, _, width, columns = sizes
+    edges, heads, _, width, columns, wide = sizes
     nodes = rows.shape[0] - 3 * edges - 1
     cuts = np.empty(PARTS + 1, np.int64)
     _edge_loops.cut(rows.numpy()[: nodes + 1], cuts)
     start = rows.data_ptr()
     node = start + 4 * (nodes + 1)
     place = node + 4 * edges
-    cost = edges * (EDGE + heads * (width + columns) * MULTIPLY) + nodes * heads * columns * MULTIPLY
+    rows_at = (start, node, place, place + 4 * edges)
+    cost = edges * (EDGE + heads * (width + columns + wide) * MULTIPLY) + nodes * heads * columns * MULTIPLY
     addresses = (tensor.data_ptr() for tensor in held)
-    _pool.run(kernel, PARTS, cost, cuts, (start, node, place), sizes, *options, *addresses)
+    _pool.run(kernel, PARTS, cost, cuts, rows_at, sizes, *options, *addresses)
 
 
 def _pull(
@@ -557,15 +679,28 @@ def _pull(
     mine: Tensor,
     theirs: Tensor,
     weight: Tensor,
+    features: Tensor,
+    extra: Tensor,
     grad_scores: Tensor,
     out: Tensor,
-) -> Tensor:
-    """Into ``out`` the gradients of the rows of nodes; returns that of the weight."""
+    grad_features: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Into ``out`` the gradients of the rows of nodes; returns those of the weight and, if ``rows`` sorts by target and
+    so grad_features is given, to which is added, of ``extra``."""
     from regard.kernels import _edge_loops
 
     each = weight.new_zeros(PARTS if kind == LEAKY else 0, *weight.shape)
-    _run(_edge_loops.pull, rows, sizes, (kind, np.float32(slope)), mine, theirs, weight, grad_scores, out, each)
-    return _sum_parts(each) if kind == LEAKY else torch.empty_like(weight)
+    wanted, leaky = grad_features is not None and extra.numel() > 0, kind == LEAKY and extra.numel() > 0
+    grad_extra, weighted = extra.new_empty(0), extra * weight if leaky else extra.new_empty(0)
+    if wanted:
+        grad_extra = extra.new_zeros((PARTS, *extra.shape) if leaky else extra.shape)
+    more = (mine, theirs, weight, features, extra, weighted, grad_scores, out, each, grad_extra)
+    grad_features = features if grad_features is None else grad_features  # to which nothing is written then
+    _run(_edge_loops.pull, rows, sizes, (kind, np.float32(slope)), *more, grad_features)
+    grad_weight = _sum_parts(each) if kind == LEAKY else torch.empty_like(weight)
+    if not wanted:
+        return grad_weight, torch.zeros_like(extra, memory_format=torch.contiguous_format)
+    return grad_weight, _sum_parts(grad_extra) * weight if leaky else grad_extra
 
 
 def _run_even(kernel: Any, *tensors: Tensor, options: tuple[Any, ...] = ()) -> None:
@@ -583,17 +718,18 @@ def _sum_parts(each: Tensor) -> Tensor:
 
 
 def _save(ctx, inputs, output):
-    query, key, weight, value, incoming, outgoing, seed, *ctx.options = inputs
-    ctx.save_for_backward(query, key, weight, value, *output, incoming, outgoing, seed)
+    *tensors, incoming, outgoing, seed = inputs[:9]
+    ctx.options = inputs[9:]
+    ctx.save_for_backward(*tensors, *output, incoming, outgoing, seed)
 
 
-def _backward(ctx, grad, *_):
-    return *edge_attend_backward(grad, *ctx.saved_tensors, *ctx.options), *(None,) * 7
+def _backward(ctx, grad, grad_blend, *_):
+    return *edge_attend_backward(grad, grad_blend, *ctx.saved_tensors, *ctx.options), *(None,) * 8
 
 
 def _save_tied(ctx, inputs, output):
-    rows, weight, incoming, outgoing, seed, *ctx.options = inputs
-    ctx.save_for_backward(rows, weight, *output, incoming, outgoing, seed)
+    rows, weight, bias, incoming, outgoing, seed, *ctx.options = inputs
+    ctx.save_for_backward(rows, weight, bias, *output, incoming, outgoing, seed)
 
 
 def _backward_tied(ctx, grad, *_):

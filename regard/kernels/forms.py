@@ -118,6 +118,27 @@ class TiedForm:
     slope: float = 0.2
 
 
+@dataclass(frozen=True, eq=False)
+class Featured:
+    """Beside a form for edges: features (E, K) of the edges. Times ``key``, (H, D, K), they are added to a projected
+    key, as they are if it is None; times ``value``, (H, F, K), to a value, unless it is None."""
+
+    features: Tensor
+    key: Tensor | None = None
+    value: Tensor | None = None
+
+    def keys(self, keys: Tensor) -> Tensor:
+        """Projected keys of the edges, (E, H, D), with their features."""
+        return keys + (self.features.unsqueeze(1) if self.key is None else self._times(self.key)).to(keys.dtype)
+
+    def values(self, values: Tensor) -> Tensor:
+        """Values of the edges, (E, H, F), with their features if those take part."""
+        return values if self.value is None else values + self._times(self.value).to(values.dtype)
+
+    def _times(self, weight: Tensor) -> Tensor:
+        return (self.features @ weight.flatten(0, 1).mT).unflatten(-1, weight.shape[:2])
+
+
 # torch.compile of torch 2.6 understands neither vars() of a record nor dataclasses.replace().
 
 

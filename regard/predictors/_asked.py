@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import sys
@@ -53,25 +54,33 @@ class AskedPredictor(Predictor):
         while group := list(itertools.islice(asked, size)):
             for one, found in zip(group, self.ask([one.question for one in group]), strict=True):
                 if isinstance(found, ValueError):
-                    raise ValueError(f"{one.place}: {found}" if one.place else str(found))
+                    raise ValueError(_placed(one.place, found))
                 if as_json:
                     yield json.dumps({**one.given, "text": found.text, **found.fields}, ensure_ascii=False)
                 else:
-                    yield f"{one.name}\t{found.text}" if one.name else found.text
+                    # A document, such as subtitles, stands for itself.
+                    yield f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
 
     def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
-        """What ``regard show`` shows of each question, given as its text or file; of the first example if none is: a
-        heading, if not empty, and a picture."""
+        """What ``regard show`` shows of each question, given as its text or file, or by its fields, or of the first
+        example if none is: a heading, if not empty, and a picture."""
         named = [one for word in what for one in _asking.named(self.Question, word, fields)]
-        if not what:
-            named = [_asking.Asked(one) for one in self.examples()[:1]]
+        if not what and _asking.whole(self.Question, fields):
+            named = list(_asking.alone(self.Question, fields))
+        elif not what:
+            named = [_asking.Asked(dataclasses.replace(one, **fields)) for one in self.examples()[:1]]
             if not named:
                 raise ValueError(f"{self.name}: say what to show")
         for one, found in zip(named, self.ask([one.question for one in named]), strict=True):
             if isinstance(found, ValueError):
-                raise ValueError(f"{one.place}: {found}" if one.place else str(found))
+                raise ValueError(_placed(one.place, found))
             heading = "\n".join(filter(None, [f"{one.place}: {found.text}" if one.place else found.text, *found.notes]))
             shown: Sequence[Picture | None] = found.pictures or [None]
             for picture in shown:
                 yield heading, picture
                 heading = ""
+
+
+def _placed(place: str, error: ValueError) -> str:
+    """What is wrong and where, which is said once."""
+    return str(error) if not place or str(error).startswith(f"{place}:") else f"{place}: {error}"

@@ -43,11 +43,17 @@ def _fields(Question: Any) -> tuple[str, list[str]]:
 
 
 def questions(Question: Any, file: Path | None, fields: Mapping[str, Any]) -> Iterator[Asked]:
-    """The questions of a file, or of standard input; ``fields`` hold for all of them."""
+    """The questions of a file, or of standard input; ``fields`` hold for all of them. Fields may name the file, too, or
+    the number of an example, and are then all of the question."""
     main, others = _fields(Question)
     missing = [name for name in others if name not in fields]
     given = Question.inputs[main]
     if isinstance(given, inputs.File):
+        if file is None and whole(Question, fields):
+            yield from alone(Question, fields)
+            return
+        if main in fields:
+            raise ValueError(f"{file} or {main}={fields[main]}: one of them")
         if file is None:
             raise ValueError(f"say which {given.what} or folder of them, {' '.join(given.suffixes)}, to answer")
         yield from _files(Question, file, fields, missing)
@@ -57,6 +63,22 @@ def questions(Question: Any, file: Path | None, fields: Mapping[str, Any]) -> It
     else:
         for number, line in enumerate(lines(file, "Type a line and press Enter; Ctrl-D ends."), 1):
             yield _asked(Question, {**fields, main: line}, f"{_named(file)}, line {number}")
+
+
+def whole(Question: Any, fields: Mapping[str, Any]) -> bool:
+    """Are fields a question by themselves: do they name a file, or an example in its place?"""
+    main, _ = _fields(Question)
+    return isinstance(Question.inputs[main], inputs.File) and (main in fields or EXAMPLE in fields)
+
+
+def alone(Question: Any, fields: Mapping[str, Any]) -> Iterator[Asked]:
+    """The question that :func:`whole` fields are; a folder is one for each of its files."""
+    main, others = _fields(Question)
+    if main in fields:
+        rest = {name: value for name, value in fields.items() if name != main}
+        yield from _files(Question, Path(fields[main]), rest, [name for name in others if name not in rest])
+    else:
+        yield _asked(Question, fields, "")
 
 
 def named(Question: Any, word: str, fields: Mapping[str, Any]) -> Iterator[Asked]:

@@ -1,13 +1,14 @@
-"""Any system that chooses one of several classes, and what it looked at for it.
+"""Any system that chooses one of several classes, or a set of them, and what it looked at for it.
 
-``model.predict(batch)`` gives the probabilities of the classes, (B, C), or a dict with them; the task says what one may
-ask, names the classes and the axes. What was looked at is recorded: each use of attention whose axes the task knows is
-drawn.
+``model.predict(batch)`` gives the probabilities of the classes, (B, C), or a dict with them; if that has ``chosen``
+(B, K), the numbers of classes in the order in which they were found and −1 after the last, the answer is a set. The
+task says what one may ask, names the classes and the axes. What was looked at is recorded: each use of attention whose
+axes the task knows is drawn; ``chosen`` are the rows of a system that looks once for each member of a set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.axes import Steps, merge
+from regard.axes import Axis, Steps, Words, merge
 from regard.layers.use import Use
 from regard.predictors._asked import AskedPredictor
 from regard.predictors.predictor import CHUNK, Answer, percent, track
@@ -25,6 +26,7 @@ from regard.views.picture import Picture
 
 NEXT = 3
 """Classes that are named beside the likeliest."""
+CHOSEN = "chosen"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +34,16 @@ class Chosen:
     """The answer to one item.
 
     Attributes:
-        label: the likeliest class.
+        label: the likeliest class, or the members of a set with commas between.
         probabilities: (C,).
         weights: the weights of each attention by its name, (T, S) or (H, T, S).
+        labels: the members of a set; None where one class is chosen.
     """
 
     label: str
     probabilities: Tensor
     weights: dict[str, Tensor]
+    labels: tuple[str, ...] | None = None
 
     @property
     def probability(self) -> float:
@@ -48,20 +52,27 @@ class Chosen:
 
 
 class Classifier(AskedPredictor):
-    """A system that names a class."""
+    """A system that names a class or a set of them."""
 
     @torch.inference_mode()
     def predict(self, items: Sequence[Any]) -> list[Chosen]:
-        """The class of each item of the task."""
+        """The class, or the classes, of each item of the task."""
         answers: list[Any] = [None] * len(items)
         for rows, batch in self.task.batches(items):
             with record(self.model) as tape:
                 out = self.model.predict(self.moved(batch))
-            shares = (out["probabilities"] if isinstance(out, dict) else out).float().cpu()
-            seen = {name: tape[name].weights for name in tape if self._use(name) is not None}
+            out = out if isinstance(out, Mapping) else {"probabilities": out}
+            shares, sets = out["probabilities"].float().cpu(), out.get(CHOSEN)
+            drawn = self.task.axes(items[rows[0]])
+            uses = {name: use for name in tape if (use := self._use(name)) is not None}
+            seen = {name: tape[name].weights for name, use in uses.items() if use.columns in drawn}
             for place, row in enumerate(rows):
-                label = self.task.classes[int(shares[place].argmax())]
-                answers[row] = Chosen(label, shares[place], {name: each[place] for name, each in seen.items()})
+                looked = {name: each[place] for name, each in seen.items()}
+                if sets is None:
+                    answers[row] = Chosen(self.task.classes[int(shares[place].argmax())], shares[place], looked)
+                else:
+                    labels = tuple(self.task.classes[number] for number in sets[place].tolist() if number >= 0)
+                    answers[row] = Chosen(", ".join(labels) or "nothing", shares[place], looked, labels)
         return answers
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
@@ -90,20 +101,50 @@ class Classifier(AskedPredictor):
         return next((use for pattern, use in self.model.uses.items() if fnmatchcase(name, pattern)), None)
 
     def _answer(self, item: Any, found: Chosen) -> Answer:
-        order = found.probabilities.argsort(descending=True, stable=True)[: NEXT + 1].tolist()
-        others = [f"{self.task.classes[number]} {percent(float(found.probabilities[number]))}" for number in order[1:]]
-        notes = [f"{percent(found.probability)} sure" + (f"; next: {', '.join(others)}." if others else ".")]
+        order = found.probabilities.argsort(descending=True, stable=True).tolist()
+        if found.labels is None:
+            order = order[: NEXT + 1]
+            notes = [f"{percent(found.probability)} sure" + self._next(found, order[1:])]
+        else:
+            members = [number for number in order if self.task.classes[number] in found.labels]
+            others = [number for number in order if number not in members][:NEXT]
+            told = ", ".join(self._share(found, number) for number in members)
+            notes, order = [f"{told or 'Nothing is likely'}" + self._next(found, others)], members + others
         shares = {self.task.classes[number]: round(float(found.probabilities[number]), 4) for number in order}
+        fields: dict[str, Any] = {"probabilities": shares}
+        if found.labels is not None:
+            fields["labels"] = list(found.labels)
         pictures = list(self._pictures(item, found))
-        return Answer(found.label, notes, pictures=pictures, fields={"probabilities": shares})
+        return Answer(found.label, [*self.task.remarks(item), *notes], pictures=pictures, fields=fields)
+
+    def _share(self, found: Chosen, number: int) -> str:
+        return f"{self.task.classes[number]} {percent(float(found.probabilities[number]))}"
+
+    def _next(self, found: Chosen, others: Sequence[int]) -> str:
+        return f"; next: {', '.join(self._share(found, number) for number in others)}." if others else "."
 
     def _pictures(self, item: Any, found: Chosen) -> Iterator[Picture]:
+        """One for each attention; hops, each an attention of its own, are the rows of one."""
         axes = self.task.axes(item)
-        for name, weights in found.weights.items():
-            use = self._use(name)
-            if use is not None and use.columns in axes:
-                weights = weights.mean(0) if weights.ndim == 3 else weights
+        drawn = list(self._drawn(found, axes))
+        for name, use, weights in drawn:
+            if use.rows == CHOSEN:
+                rows: Axis = Words(found.labels or ())
+            else:
                 rows = axes.get(use.rows) or Steps.numbered(len(weights), use.rows.removesuffix("s"))
+            if len(rows):
                 merged = merge(weights, rows, axes[use.columns])
-                title = found.label if len(found.weights) == 1 else f"{found.label} ({name})"
+                title = self.task.heading(item, found.label) + (f" ({name})" if len(drawn) > 1 else "")
                 yield between.picture([between.Side(rows, merged)], axes[use.columns], title=title)
+
+    def _drawn(self, found: Chosen, axes: Mapping[str, Axis]) -> Iterator[tuple[str, Use, Tensor]]:
+        """Name, use and weights (T, S), means over heads, of what is drawn."""
+        for pattern, use in self.model.uses.items():
+            names = [name for name in found.weights if fnmatchcase(name, pattern)]
+            if use.columns not in axes or not names:
+                continue
+            maps = [each.mean(0) if each.ndim == 3 else each for each in (found.weights[name] for name in names)]
+            if use.rows not in axes and all(len(each) == 1 for each in maps) and use.rows != CHOSEN:
+                yield pattern, use, torch.cat(maps)
+            else:
+                yield from ((name, use, weights) for name, weights in zip(names, maps))

@@ -49,6 +49,12 @@ class Predictor:
         self.signatures: dict[str, str] = {}
         """How the metrics of the last :meth:`evaluate` were computed, where there is a standard way to say it."""
 
+    def __repr__(self) -> str:
+        sections = self.recipe.sections
+        size = sum(parameter.numel() for parameter in self.model.parameters())
+        what = f"{sections['system']['name']} on {sections['task']['name']}, {size:,} parameters"
+        return f"{type(self).__name__}({self.name!r}: {what}, {self.device})"
+
     @staticmethod
     def open(
         where: str | Path,

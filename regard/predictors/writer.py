@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard import decode
-from regard.attention import witness
+from regard.attended import witness
 from regard.axes import Axis, merge
 from regard.decode.config import DecodeConfig
 from regard.decode.config import decode as search
@@ -99,7 +99,8 @@ class Writer(AskedPredictor):
     def _spelled(self, item: Any, found: decode.Hypothesis) -> Written:
         words, axes = self.task.write(found.tokens, item), self.task.axes(item)
         looks = {name: merge(weights, words, axes[name]) for name, weights in self._named(found.alignment, axes)}
-        return Written(words, next(iter(looks.values()), None), found.score, found.log_prob, looks, item)
+        weights = next(iter(looks.values()), None)
+        return self.task.looked(Written(words, weights, found.score, found.log_prob, looks, item))
 
     def _named(self, alignment: Any, axes: Mapping[str, Axis]) -> Iterator[tuple[str, Tensor]]:
         """The weights of a hypothesis over each axis that the item has. If the system tells of one source alone, it is

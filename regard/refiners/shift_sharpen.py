@@ -25,6 +25,11 @@ class ShiftSharpen(Refiner):
 
     equation = "((g α + (1 − g) α₋₁) ∗ s)^γ / Σ"
     paper = "Graves 2014 (NTM)"
+    example = (
+        'attention = regard.Attention("cosine", refiner="shift_sharpen")\n'
+        "how = {'gate': torch.rand(2, 1), 'shift': torch.eye(3)[:1].expand(2, 1, 3), 'sharpen': torch.ones(2, 1)}\n"
+        "out = attention(torch.randn(2, 1, 20), torch.randn(2, 128, 20), **how)"
+    )
     needs = ("state", "gate", "shift", "sharpen")
     positional = True
     parallel = False

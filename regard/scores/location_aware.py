@@ -31,6 +31,7 @@ class LocationAware(Score):
         if kernel < 1 or kernel % 2 == 0:
             raise ValueError(f"the kernel of LocationAware must be odd, so that it has a middle: {kernel}")
         self.query_dim, self.key_dim, self.hidden_dim = query_dim, key_dim, hidden_dim
+        self.filters, self.kernel = filters, kernel
         self.query = nn.Linear(query_dim, hidden_dim, bias=False)
         self.key = nn.Linear(key_dim, hidden_dim, bias=False)
         self.convolution = nn.Conv1d(1, filters, kernel, padding=kernel // 2, bias=False)

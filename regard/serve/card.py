@@ -220,6 +220,9 @@ def _described(given: questions.Input) -> tuple[Any, Mapping[str, Any], Mapping[
             return list[line], {"max_length": given.most}, widget
         case questions.Image():
             return str, {"max_length": _base64(given.longest)}, {"widget": "image", "side": given.side}
+        case questions.Sound():
+            widget = {"widget": "sound", "accept": ",".join(given.suffixes), "seconds": given.seconds}
+            return str, {"max_length": _base64(given.longest)}, {**widget, "rate": given.rate}
         case questions.File():
             widget = {"widget": "file", "accept": ",".join(given.suffixes), "longest": given.longest}
             return str, {"max_length": _base64(given.longest)}, widget

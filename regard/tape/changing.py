@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from regard._lazy import nearest
 from regard.edges import Edges, sum_edges
-from regard.tape.watch import Change, Site, Watcher, here
+from regard.tape.intercept import Change, here
+from regard.tape.watch import Site, Watcher
 
 Weights = str | Tensor | Callable[[Tensor], Tensor]
 WAYS = ("zero", "keep", "uniform", "permute")

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regard._lazy import nearest
 from regard.tape.entries import Entry, Look, Tape
 from regard.tape.later import Later, copied
-from regard.tape.watch import Seen, Site, Watcher
+from regard.tape.seen import Seen
+from regard.tape.watch import Site, Watcher
 
 
 @contextmanager

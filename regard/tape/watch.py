@@ -1,41 +1,28 @@
 """Which attention of which module is running: what :func:`regard.record` and :func:`regard.change` stand on.
 
-A :class:`Watcher` follows one model in one thread. Its forward hooks tell which module is running; a function mode of
-the thread, and the witness of :mod:`regard.attention`, tell when an attention is computed. All watchers of a thread are
-asked at once: first those that change its weights, then those that keep them.
+A :class:`Watcher` follows one model in one thread. Its forward hooks tell which module is running; when an attention is
+computed, :mod:`regard.tape.intercept` tells.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from regard import attention, edges
+from regard import edges
 from regard._lazy import snake
-from regard.attention import Attended, Pending, Recipe, Want, witness
-from regard.heads import MultiHead, PerHead
-from regard.kernels import groups
-from regard.kernels.forms import DotForm
-from regard.normalizers import Softmax
-from regard.parts import Refiner
-from regard.tape.calls import CALLS, HIDDEN
+from regard.attended import Attended, witness
+from regard.heads import MultiHead
 from regard.tape.entries import Look
-from regard.tape.later import Later
-from regard.tape.written_out import FOLLOWED, PRODUCTS, SOFTMAX, Traces, substitute
-
-Change = Callable[[Tensor, Any], Tensor]
-"""Weights (…, T, S) and which keys may be attended → weights; along edges (E, H) and the :class:`regard.Edges`."""
+from regard.tape.intercept import Change, Mode, here, place_of_call, see
+from regard.tape.seen import Seen, beside, called_attention
+from regard.tape.written_out import Traces
 
 
 @dataclass(eq=False)
@@ -45,39 +32,6 @@ class Run:
     module: nn.Module
     seen: bool = False
     looks: list[Look] = field(default_factory=list)
-
-
-class Seen:
-    """An attention that was computed. ``make`` gives its weights, and is called at most once."""
-
-    def __init__(
-        self,
-        make: Callable[[], Tensor | Later | None],
-        kind: str,
-        log_prob: Tensor | None = None,
-        index: Tensor | None = None,
-    ):
-        self.make, self.kind, self.log_prob, self.index = make, kind, log_prob, index
-        self.made: Tensor | Later | None = None
-
-    @classmethod
-    def answer(cls, out: Attended, kind: str) -> Seen:
-        """Of our own. Reading ``out.weights`` would leave weights without a graph in the model's own record."""
-        held = out._weights
-        index = None if out.edges is None else out.edges.index
-
-        def make() -> Tensor | Later | None:
-            return (_later(held) or held()) if callable(held) else held
-
-        return cls(make, kind, out.log_prob, index)
-
-    def weights(self) -> Tensor | Later:
-        if self.made is None:
-            with torch.no_grad(), torch._C.DisableTorchFunction():
-                self.made = self.make()
-        if self.made is None:
-            raise RuntimeError("it gave no weights")
-        return self.made
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +92,9 @@ class Watcher:
         try:
             self._hook()
             if not here.watchers:
-                here.mode = _Mode()
+                here.mode = Mode()
                 here.mode.__enter__()
-                witness.see = _see
+                witness.see = see
         except BaseException:
             self._unhook()
             raise
@@ -240,7 +194,7 @@ class Watcher:
             kind = snake(type(getattr(run.module, "_orig_mod", run.module)).__name__)
             seen = Seen.answer(output, kind)
         else:
-            weights = _beside(run.module, output)
+            weights = beside(run.module, output)
             if weights is None:
                 return
             kind = snake(type(run.module).__name__)
@@ -253,7 +207,7 @@ class Watcher:
     def _along(self, module: Any, index: Any, out: Any) -> Any:
         """PyG's edges have got their weights, (E, H)."""
         weights = out if here.undropped is None else here.undropped
-        site = self.site(_place())
+        site = self.site(place_of_call())
         if site is None:
             return None
         if not isinstance(index, Tensor) or not isinstance(weights, Tensor) or weights.ndim != 2:
@@ -291,180 +245,7 @@ class Watcher:
         """Has it the name of an attention, and ran, but showed no weights?"""
         if module not in self.entered or module in self.looked:
             return False
-        return _called_attention(module) or _of_pyg(module)
-
-
-class _Here(threading.local):
-    """What is watched in this thread."""
-
-    def __init__(self) -> None:
-        self.watchers: list[Watcher] = []
-        self.mode: _Mode | None = None
-        self.within = 0  # how many answers of regard are being computed
-        self.traces = Traces()
-        self.undropped: Tensor | None = None  # what dropout was last given
-
-    def sites(self) -> list[Site]:
-        """Where each watcher thinks that an attention is computed right now."""
-        place = _place()
-        found = [watcher.site(place) for watcher in self.watchers]
-        return [site for site in found if site is not None]
-
-    def changing(self) -> bool:
-        return any(watcher.changes for watcher in self.watchers)
-
-
-here = _Here()
-
-
-def _changes(sites: list[Site]) -> Change | None:
-    """All changes that are due there, one after the other."""
-    found = [change for site in sites if (change := site.watcher.change(site)) is not None]
-    if not found:
-        return None
-
-    def all_of_them(weights: Tensor, allowed: Any) -> Tensor:
-        for change in found:
-            weights = change(weights, allowed)
-        return weights
-
-    return all_of_them
-
-
-def _see(recipe: Recipe, want: Want, ask: Callable[[Want, Recipe], Attended]) -> Attended:
-    """Answer as would be answered without a watcher, except for what they change, and show them the weights."""
-    sites = here.sites()
-    asked = "lazy" if sites and want is False else want
-    change = _changes(sites)
-    used = recipe if change is None else recipe._replace(refiner=_Changed(recipe, change))
-    witness.see, here.within = None, here.within + 1
-    try:
-        out = ask(asked, used)
-    finally:
-        witness.see, here.within = _see, here.within - 1
-    seen = Seen.answer(out, _kind(recipe))
-    for site in sites:
-        site.watcher.keep(site, seen)
-    if want is False:
-        out.weights = out.scores = None
-    return out
-
-
-class _Changed(Refiner):
-    """The refiner of a recipe, if it has one, and then a change."""
-
-    def __init__(self, recipe: Recipe, change: Change):
-        super().__init__()
-        refiner = recipe.refiner
-        self.refiner, self.change, self.windowed = refiner, change, recipe.window is not None
-        for name in ("needs", "required", "parallel", "positional", "start", "advance") if refiner is not None else ():
-            setattr(self, name, getattr(refiner, name))
-
-    def forward(self, weights: Tensor, mask: Any, **given: Any) -> Tensor:
-        inside = weights != 0 if self.windowed else mask  # of a window, only those keys that it left any weight
-        refined = weights if self.refiner is None else self.refiner(weights, mask, **given)
-        return self.change(refined, inside)
-
-
-class _Mode(TorchFunctionMode):
-    """Sees the functions of torch that this thread calls."""
-
-    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
-        handler = _HANDLERS.get(func)
-        if handler is None and getattr(func, "__name__", "") in HIDDEN:
-            handler = _hidden
-        if handler is None or here.within or torch.compiler.is_compiling():
-            return func(*args, **kwargs)
-        return handler(func, args, kwargs)
-
-
-def _call(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Torch's own attention."""
-    sites = here.sites()
-    if not sites:
-        return func(*args, **kwargs)
-    with torch._C.DisableTorchFunction():
-        call, change = CALLS[func](sites[0].module, *args, **kwargs), _changes(sites)
-        if change is None:
-            weights: Callable[[], Tensor | Later] = lambda: getattr(call, "later", None) or call.weights()  # noqa: E731
-        else:
-            computed = call.weights()
-            changed = change(computed[None], call.allowed)[0] if call.single else change(computed, call.allowed)
-            weights, out = (lambda: changed), call.output(changed)
-    if change is None:
-        out = func(*args, **kwargs)
-    seen = Seen(weights, call.kind)
-    for site in sites:
-        site.watcher.keep(site, seen)
-    return out
-
-
-def _hidden(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    for site in here.sites():
-        site.watcher.refuse(site, "a fused kernel of torch that shows no weights")
-    return func(*args, **kwargs)
-
-
-def _softmax(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    out = func(*args, **kwargs)
-    if args and any(watcher.running for watcher in here.watchers):
-        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-        with torch._C.DisableTorchFunction():
-            here.traces.softmax(args[0], out, dim, here.changing())
-    return out
-
-
-def _follow(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    out = func(*args, **kwargs)
-    if func is functional.dropout and args:
-        here.undropped = args[0]
-    if not here.traces:
-        return out
-    with torch._C.DisableTorchFunction():
-        here.traces.follow(func, out, args, kwargs, here.changing())
-    return out
-
-
-def _product(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The weights of an attention that is written out, times the values."""
-    found = here.traces.factor(func, args)
-    sites = here.sites() if found is not None else []
-    if found is None or not sites:
-        return func(*args, **kwargs)
-    factor, trace = found
-    origin, weights = trace.origin, factor if trace.weights is None else trace.weights
-    if not origin.kept:
-        origin.kept = True
-        change = _changes(sites)
-        if change is not None:
-            with torch._C.DisableTorchFunction():
-                origin.changed = weights = change(weights, trace.allowed)
-        seen = Seen(lambda: weights, "softmax")
-        for site in sites:
-            site.watcher.keep(site, seen)
-    if origin.changed is not None:
-        with torch._C.DisableTorchFunction():
-            args = substitute(args, factor, trace.instead())
-    return func(*args, **kwargs)
-
-
-def _select(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    out = func(*args, **kwargs)
-    for watcher in here.watchers:
-        if not watcher.running and watcher.mine():
-            watcher.reordered(*args, **kwargs)
-    return out
-
-
-_HANDLERS: dict[Any, Callable[[Callable, tuple, dict[str, Any]], Any]] = {
-    **dict.fromkeys(CALLS, _call),
-    **dict.fromkeys(SOFTMAX, _softmax),
-    **dict.fromkeys(FOLLOWED, _follow),
-    **dict.fromkeys(PRODUCTS, _product),
-    torch.index_select: _select,
-    Tensor.index_select: _select,
-}
+        return called_attention(module) or _of_pyg(module)
 
 
 def name_of(path: str, model: nn.Module) -> str:
@@ -473,76 +254,9 @@ def name_of(path: str, model: nn.Module) -> str:
     return ".".join(known) or snake(type(getattr(model, "_orig_mod", model)).__name__)
 
 
-_HERE = str(Path(__file__).parent)
-_INTEGRATIONS = str(Path(__file__).parents[1] / "integrations")
-_ASKING = (attention.__file__, edges.__file__)
-"""The files through which a call of ours comes here, besides those of this folder."""
-
-
-def _place() -> frozenset[tuple[CodeType, int]]:
-    """Where in the running module's forward an attention is called: equal for each turn of a loop, and different for
-    two calls of one helper."""
-    frame: FrameType | None = sys._getframe(1)
-    place: set[tuple[CodeType, int]] = set()
-    while frame is not None and frame.f_code is not nn.Module._call_impl.__code__:
-        file = frame.f_code.co_filename
-        if file.startswith(_INTEGRATIONS):  # by whichever way it answers, the model asks once
-            place.clear()
-        elif file not in _ASKING and not file.startswith(_HERE):
-            place.add((frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return frozenset(place)
-
-
-def _kind(recipe: Recipe) -> str:
-    score = recipe.score.scores[0] if isinstance(recipe.score, PerHead) else recipe.score
-    flow = (recipe.window, score, recipe.normalizer, recipe.refiner)
-    return ", ".join(snake(type(part).__name__) for part in flow if part is not None)
-
-
-def _later(held: Callable) -> Later | None:
-    """The weights of a dot product of ours that no kernel wrote down."""
-    pending = getattr(held, "__self__", None)
-    if not isinstance(pending, Pending) or type(pending.normalizer) is not Softmax:
-        return None
-    form, normalizer = pending.form, pending.normalizer
-    if not isinstance(form, DotForm) or form.query.ndim < 2 or (pending.group > 1 and form.bias is not None):
-        return None
-    cold = 1 / normalizer.temperature
-    bias = None if form.bias is None else form.bias * cold
-    query, allowed = groups.unfold(form.query, pending.group), pending.allowed
-    allowed = allowed() if callable(allowed) else allowed
-    return Later(query, form.key, form.scale * cold, bias, allowed, None, pending.dtype)
-
-
-def _called_attention(module: nn.Module) -> bool:
-    kind = type(module).__name__.lower()
-    return "attention" in kind or "attn" in kind
-
-
 def _of_pyg(module: nn.Module) -> bool:
     """Is it a layer of PyG that may weigh its edges?"""
     return type(module).__module__.startswith("torch_geometric.") and hasattr(module, "heads")
-
-
-def _beside(module: nn.Module, output: Any) -> Tensor | None:
-    """Weights (B, H, T, S) or (B, T, S) that a module returns beside its output (B, T, E): the only tensor there that
-    is nowhere negative and whose rows sum to 1, or to 0 where nothing may be attended. In training dropout may have
-    changed the sums; then the module must at least be called an attention."""
-    if not isinstance(output, tuple) or not output or not isinstance(output[0], Tensor) or output[0].ndim != 3:
-        return None
-    batch, length = output[0].shape[:2]
-    for tensor in output[1:]:
-        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.ndim not in (3, 4):
-            continue
-        if tensor.shape[0] != batch or tensor.shape[-2] != length or not tensor.numel():
-            continue
-        with torch.no_grad(), torch._C.DisableTorchFunction():
-            sums = tensor.sum(dim=-1, dtype=torch.float32)
-            whole = ((sums - 1).abs() < 0.01) | (sums == 0)
-            if bool((tensor >= 0).all()) and (bool(whole.all()) or (module.training and _called_attention(module))):
-                return tensor
-    return None
 
 
 def _why(module: nn.Module) -> str:

@@ -7,10 +7,11 @@ trained along.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,9 +22,11 @@ from torch import Tensor
 from regard._lazy import nearest
 from regard.axes import Axis, Places
 from regard.data import SPLITS, photographs, scenes
+from regard.data.download import locate
 from regard.data.features import Features, Store
 from regard.data.photographs import FITS, Photograph, Source
 from regard.data.scenes import Scene
+from regard.data.text import BadLines
 from regard.questions import Image, Input, Number
 from regard.tasks.task import VISION, AskedTask, Batch, check_split
 
@@ -82,8 +85,11 @@ class Item:
 
 
 class ImageTask(AskedTask):
-    """A task on images. A subclass names its photographs, :meth:`photographs_of`, and says what is asked of them."""
+    """A task on images. A subclass names its photographs, :meth:`photographs_of`, and says what is asked of them. An
+    item is an image and no more, unless it says otherwise."""
 
+    imagined: ClassVar[str] = SCENES
+    """The name of data that are generated."""
     family: ClassVar[str] = VISION
     verb = "Look"
     asks: Mapping[str, Input] = {
@@ -99,8 +105,33 @@ class ImageTask(AskedTask):
 
     @property
     def generated(self) -> bool:
-        """Are the images scenes?"""
-        return str(self.data or self.config.data) == SCENES
+        """Are the images generated?"""
+        return str(self.data or self.config.data) == self.imagined
+
+    @property
+    def home(self) -> Path:
+        """The folder of the data."""
+        try:
+            return locate(self.data or self.config.data)
+        except ValueError as error:
+            raise ValueError(f"{error}; data can also be generated: data={self.imagined}") from None
+
+    @cached_property
+    def bad(self) -> BadLines:
+        """The entries that were left out."""
+        return BadLines(self.config.skip_bad)
+
+    def part_of(self, splits: Mapping[str, list[Any]], split: str) -> list[Any]:
+        """A split, if it is there."""
+        if check_split(split) not in splits:
+            there = ", ".join(splits)
+            raise ValueError(f"{self.data or self.config.data}: there are no images for {split!r}, only for {there}")
+        return splits[split]
+
+    def identity(self, split: str, seed: int, shuffle: bool) -> dict[str, Any]:
+        """What must be the same for a loader to go on where another stopped."""
+        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in PLACES}
+        return {"split": split, "seed": seed, "shuffle": shuffle, **settings}
 
     @property
     def features_width(self) -> int:
@@ -142,6 +173,24 @@ class ImageTask(AskedTask):
         return getattr(self.config, f"{check_split(split)}_size") if self.generated else len(self.photographs_of(split))
 
     # Items
+
+    def read(self, question: Any) -> Any:
+        return self.image(question)
+
+    def item(self, split: str, number: int) -> Any:
+        return self.numbered(split, number)
+
+    def batches(self, items: Sequence[Any]) -> Iterator[tuple[Sequence[int], Batch]]:
+        for first in range(0, len(items), self.config.batch):
+            rows = range(first, min(first + self.config.batch, len(items)))
+            yield rows, self.batch_of([items[row] for row in rows])
+
+    def batch_of(self, items: Sequence[Any]) -> Batch:
+        """Items as a system takes them, without their answers."""
+        return self.images(items)
+
+    def axes(self, item: Any) -> dict[str, Axis]:
+        return {"places": self.places(item)}
 
     def image(self, question: Any) -> Item:
         """The picture of a question, or a test picture."""

@@ -13,27 +13,24 @@ unknown.
 
 from __future__ import annotations
 
-import dataclasses
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.axes import Axis, Words
+from regard.axes import Words
 from regard.data import SPLITS, captions, scenes
 from regard.data.captions import Captioned
-from regard.data.download import locate
 from regard.data.photographs import Photograph
-from regard.data.text import BadLines
 from regard.data.tokens import UNKNOWN, Ragged
 from regard.decode.written import Written
 from regard.metrics import captions as metrics
 from regard.metrics import pointing
 from regard.tasks._batches import pad
-from regard.tasks._images import PLACES, SCENES, ImageConfig, ImageTask, Item, pixels_of
+from regard.tasks._images import ImageConfig, ImageTask, pixels_of
 from regard.tasks._words import Vocabulary, plan
 from regard.tasks.task import Batch, Loader, check_split, loader_of
 
@@ -52,6 +49,8 @@ class Config(ImageConfig):
         for name, least in (("min_count", 1), ("max_length", 2)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        if self.objects > 3:
+            raise ValueError(f"objects = {self.objects}: of more than 3 there is too much to say in a caption")
 
 
 class Captions(ImageTask):
@@ -89,17 +88,10 @@ class Captions(ImageTask):
 
     @cached_property
     def _photographs(self) -> captions.Splits:
-        try:
-            place = locate(self.data or self.config.data)
-        except ValueError as error:
-            raise ValueError(f"{error}; images can also be generated: data={SCENES}") from None
-        return captions.read(place, BadLines(self.config.skip_bad))
+        return captions.read(self.home, self.bad)
 
     def _part(self, split: str) -> list[Captioned]:
-        if split not in self._photographs:
-            there = ", ".join(self._photographs)
-            raise ValueError(f"{self.data or self.config.data}: there are no images for {split!r}, only for {there}")
-        return self._photographs[split]
+        return self.part_of(self._photographs, split)
 
     def photographs_of(self, split: str) -> list[Photograph]:
         return [each.photograph for each in self._part(check_split(split))]
@@ -109,20 +101,6 @@ class Captions(ImageTask):
         if self.generated:
             return [scenes.captions(self.scene(split, row).things) for row in rows]
         return [self._part(check_split(split))[row].captions for row in rows]
-
-    def read(self, question: Any) -> Item:
-        return self.image(question)
-
-    def item(self, split: str, number: int) -> Item:
-        return self.numbered(split, number)
-
-    def batches(self, items: Sequence[Item]) -> Iterator[tuple[Sequence[int], Batch]]:
-        for first in range(0, len(items), self.config.batch):
-            rows = range(first, min(first + self.config.batch, len(items)))
-            yield rows, self.images([items[row] for row in rows])
-
-    def axes(self, item: Item) -> dict[str, Axis]:
-        return {"places": self.places(item)}
 
     # -----------------------------------------------------------------------------------------------------------------
     # Words
@@ -180,8 +158,7 @@ class Captions(ImageTask):
     # Batches
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in PLACES}
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, **settings}
+        identity = self.identity(split, seed, shuffle)
         size = self.config.batch
         if self.generated:
             number = self.count(split)

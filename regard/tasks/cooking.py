@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
@@ -32,16 +32,15 @@ from regard._lazy import nearest
 from regard.axes import Axis, Words
 from regard.data import SPLITS, dishes, recipes
 from regard.data.dishes import Dish
-from regard.data.download import locate
 from regard.data.photographs import Photograph
 from regard.data.recipes import Names, Recipe
-from regard.data.text import BadLines
 from regard.data.tokens import UNKNOWN, Ragged
 from regard.decode.written import Written
 from regard.metrics import recipes as metrics
+from regard.metrics import sets as set_metrics
 from regard.questions import Image, Input, Number, Text
 from regard.tasks._batches import pad
-from regard.tasks._images import PLACES, ImageConfig, ImageTask, Item
+from regard.tasks._images import ImageConfig, ImageTask, Item
 from regard.tasks._words import Vocabulary, plan
 from regard.tasks.task import Batch, Loader, check_split, loader_of
 
@@ -118,6 +117,7 @@ class Cooking(ImageTask):
     unit: ClassVar[str] = "tokens"
     settings: ClassVar[type] = Config
     learned_from = ("min_count", "min_recipes", "texts")
+    imagined: ClassVar[str] = DISHES
     title = "Write the recipe of a dish"
     verb = "Cook"
     asks: Mapping[str, Input] = {
@@ -148,19 +148,15 @@ class Cooking(ImageTask):
             return {
                 "words": [END, *dishes.vocabulary()],
                 "ingredients": dishes.ingredients(),
-                "frequent": metrics.frequent(_ranked(said), said),
+                "frequent": set_metrics.frequent(set_metrics.ranked(said), said),
             }
         train = self._part("train")
         names = Names.learn(train, self.config.min_recipes)
         if not len(names):
             raise ValueError(f"no ingredient is in {self.config.min_recipes} recipes: lower min_recipes")
         words = Vocabulary.seen((recipe.text for recipe in train), self.config.min_count, split)
-        frequent = metrics.frequent(names.known, [names.of(recipe.ingredients) for recipe in train])
+        frequent = set_metrics.frequent(names.known, [names.of(recipe.ingredients) for recipe in train])
         return {"words": words, "ingredients": names.known, "frequent": frequent}
-
-    @property
-    def generated(self) -> bool:
-        return str(self.data or self.config.data) == DISHES
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -177,16 +173,8 @@ class Cooking(ImageTask):
     # Recipes
 
     @cached_property
-    def bad(self) -> BadLines:
-        """The lines that were left out."""
-        return BadLines(self.config.skip_bad)
-
-    @cached_property
     def _recipes(self) -> recipes.Splits:
-        try:
-            place = locate(self.data or self.config.data)
-        except ValueError as error:
-            raise ValueError(f"{error}; recipes can also be generated: data={DISHES}") from None
+        place = self.home
         try:
             found = recipes.divided(recipes.read(place, self.bad))
         except ValueError as error:
@@ -266,10 +254,8 @@ class Cooking(ImageTask):
                 known[row] = dataclasses.replace(known[row], ingredients=names, found=True)
         return known
 
-    def batches(self, items: Sequence[Meal]) -> Iterator[tuple[Sequence[int], Batch]]:
-        for first in range(0, len(items), self.config.batch):
-            rows = range(first, min(first + self.config.batch, len(items)))
-            yield rows, self._hidden(self._batch([items[row] for row in rows]))
+    def batch_of(self, items: Sequence[Meal]) -> Batch:
+        return self._hidden(self._batch(items))
 
     def _batch(self, items: Sequence[Meal]) -> Batch:
         """Dishes as a system takes them, without what is written of them."""
@@ -354,8 +340,8 @@ class Cooking(ImageTask):
         many of the ingredients the directions use (``mentioned``)."""
         right = [self.right(split, row) for row in range(len(found))]
         named = [each.item.ingredients for each in found]
-        values = metrics.overlap(named, right)
-        values["f1_frequent"] = metrics.overlap([self.known["frequent"]] * len(right), right)["f1"]
+        values = set_metrics.overlap(named, right)
+        values["f1_frequent"] = set_metrics.overlap([self.known["frequent"]] * len(right), right)["f1"]
         values["mentioned"] = metrics.mentioned([each.text for each in found], named)
         return values
 
@@ -363,8 +349,7 @@ class Cooking(ImageTask):
     # Batches
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in PLACES}
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, **settings}
+        identity = self.identity(split, seed, shuffle)
         size = self.config.batch
         if self.generated:
             number = self.count(split)
@@ -441,15 +426,6 @@ def without_ingredients(batch: Batch) -> Batch:
 def _chooser(model: Any) -> Callable[[Batch], torch.Tensor]:
     """What finds ingredients: the system, or the first of an ensemble."""
     return model.choose if hasattr(model, "choose") else model.models[0].choose
-
-
-def _ranked(sets: Sequence[Sequence[str]]) -> list[str]:
-    """All members of sets, the most frequent first."""
-    counts: dict[str, int] = {}
-    for each in sets:
-        for name in each:
-            counts[name] = counts.get(name, 0) + 1
-    return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -49,6 +49,8 @@ class Task:
     """The class of ``config``."""
     reads_data: ClassVar[bool] = True
     """Whether there is any; otherwise all batches are generated."""
+    items: ClassVar[str] = "items"
+    """What :meth:`amount` counts."""
     learned_from: ClassVar[tuple[str, ...]] = ()
     """Settings that ``known`` depends on: where one of them changes, it is learned anew."""
 
@@ -62,6 +64,11 @@ class Task:
     def name(cls) -> str:
         """As recipes write it."""
         return snake(cls.__name__)
+
+    @classmethod
+    def amount(cls, config: Any, data: Any = None) -> int | None:
+        """How many items there are to train on, before the task is made; None if that cannot be told."""
+        return None
 
     def learn(self) -> dict[str, Any]:
         """What is learned from the training data and needed without it later, such as words and classes."""
@@ -201,9 +208,18 @@ class AskedTask(Task):
         """What was written, in words."""
         raise NotImplementedError
 
+    def looked(self, written: Any) -> Any:
+        """An answer (:class:`regard.decode.written.Written`), once it is known where each of its words looked; what
+        follows from that may be added to it."""
+        return written
+
     def remarks(self, item: Any) -> list[str]:
         """What is said of an item beside what was written about it, in sentences."""
         return []
+
+    def heading(self, item: Any, answer: str) -> str:
+        """The title of a picture of what was looked at for an answer."""
+        return answer
 
     def fields(self, item: Any, words: Words) -> dict[str, Any]:
         """What a program may want to read of what was written about an item, as JSON holds it."""

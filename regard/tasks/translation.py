@@ -24,6 +24,7 @@ from regard.tasks._pairs import PairTask
 from regard.tasks.toy_grammar import sentence
 
 GENERATED = "generated"
+GENERATED_SIZES = {"train": 60, "valid": 8, "test": 8}
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,15 @@ class Translation(PairTask):
     """
 
     settings: ClassVar[type] = Config
+    items: ClassVar[str] = "training pairs"
     config: Config
+
+    @classmethod
+    def amount(cls, config: Config, data: Any = None) -> int:
+        """Lines of the training text, before any are held out."""
+        if _is_generated(config, data):
+            return GENERATED_SIZES["train"]
+        return _found(config, data)["train"].lines()
 
     def corpus(self, split: str) -> Corpus:
         return self._corpora[split]
@@ -92,12 +101,9 @@ class Translation(PairTask):
     @cached_property
     def _corpora(self) -> dict[str, Corpus]:
         config = self.config
-        if str(self.data or config.data) == GENERATED:
+        if _is_generated(config, self.data):
             return dict(_generated())
-        path = locate(self.data or config.data)
-        names = {"train": config.train, "valid": config.valid, "test": config.test}
-        columns = _columns(config.columns) if config.columns else None
-        found = texts.find(path, config.src, config.tgt, columns, names)
+        found = _found(config, self.data)
         train = found["train"]
         streams = self._streams(train)
         if streams and isinstance(train, Parallel) and not config.skip_bad:
@@ -131,8 +137,19 @@ class Translation(PairTask):
         return Tokenizer.train(source, **settings), Tokenizer.train(target, **settings)
 
 
+def _is_generated(config: Config, data: Any) -> bool:
+    return str(data or config.data) == GENERATED
+
+
+def _found(config: Config, data: Any) -> dict[str, Files]:
+    """The files of each split that has some."""
+    names = {"train": config.train, "valid": config.valid, "test": config.test}
+    columns = _columns(config.columns) if config.columns else None
+    return texts.find(locate(data or config.data), config.src, config.tgt, columns, names)
+
+
 def _generated() -> Iterator[tuple[str, Corpus]]:
-    for split, size in (("train", 60), ("valid", 8), ("test", 8)):
+    for split, size in GENERATED_SIZES.items():
         dice = random.Random(f"translation: {split}")
         made = [sentence(dice.randint(3, 8), dice) for _ in range(size)]
         pairs = Pairs([one.source for one in made], [one.target for one in made], list(range(1, size + 1)))

@@ -57,7 +57,7 @@ class Config:
     """A folder, the name of a known data set, or ``moves``: clips that are generated."""
     batch: int = 64
     frames: int = 26
-    """The most frames of a clip; of a longer one so many are taken at equal distances."""
+    """The most frames of a clip; of a longer one this many are taken, evenly spaced."""
     min_count: int = 3
     """How often a word must occur to be known."""
     max_length: int = 20

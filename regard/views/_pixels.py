@@ -86,7 +86,8 @@ def sheet(
 ) -> tuple[Figure, list[list[Axes]]]:
     """A figure of rows × columns square panels of ``side`` inches, with names above the columns and beside the rows."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     if labels is not None and len(labels) != rows:
         raise ValueError(f"{rows} pictures are drawn, but {len(labels)} labels came")

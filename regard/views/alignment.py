@@ -198,7 +198,8 @@ def figure(
         cmap: a sequential colour map; the default grows evenly darker and serves colour-blind readers.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     matrix, row_names, column_names = as_matrix(weights, rows, columns)
     if 0 in matrix.shape:

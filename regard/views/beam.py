@@ -63,7 +63,8 @@ def figure(
         cmap: a sequential colour map; the default grows evenly darker and serves colour-blind readers.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     found = _checked(readings, columns)
     source = [shorten(name, 18) for name in found[0][2]]

@@ -115,8 +115,9 @@ def figure(
     :func:`terminal`. One look shades the words themselves, several make strips under each line."""
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch, Rectangle
+
+    from regard.views._notebook import Figure
 
     matrix, shown, names = _checked(words, weights, rows, blanks, marked)
     below = _below(question, prediction, answers)

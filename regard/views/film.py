@@ -54,7 +54,8 @@ def figure(frames: Any, words: Sequence[str], weights: Any, names: Tokens = None
         title: a heading.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     frames, rows, matrix, columns = _checked(frames, words, weights, names)
     told = [shorten(name, 18) for name in labels(rows)]

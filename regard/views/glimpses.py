@@ -162,7 +162,8 @@ def costs(points: Mapping[str, Sequence[tuple[int, float, float]]], *, title: st
     """Error against computation: for each system, by name, the side of its images in pixels, the multiplications for
     one image, and its error in percent."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     if not points or not all(points.values()):
         raise ValueError("costs needs at least one system with at least one point")
@@ -281,7 +282,8 @@ def _checked(image: Any, location: Any, patch: Any, probability: Any, sides: Any
 
 def _drawing(width: float, height: float, title: str | None) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     drawing = Figure(figsize=(width, height), dpi=100)
     FigureCanvasAgg(drawing)

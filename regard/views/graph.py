@@ -156,8 +156,9 @@ def ego(
         most: draw only the N strongest neighbours.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+
+    from regard.views._notebook import Figure
 
     seen, note = Ego.of(weights, index, node).strongest(most)
     heads = list(range(seen.weights.shape[1]))
@@ -313,7 +314,8 @@ def histogram(layers: Sequence[tuple[str, Any, Any]], *, title: str | None = Non
         title: a heading.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     if not layers:
         raise ValueError("there is no attention to draw")

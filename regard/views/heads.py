@@ -122,7 +122,8 @@ def figure(
     are at most 24.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     array, row_names, column_names = _checked(weights, rows, columns)
     count, heads, high, wide = array.shape
@@ -216,9 +217,10 @@ def word(
     Of a text of more than 34 words, the words around ``which`` and the most looked at are drawn.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
+
+    from regard.views._notebook import Figure
 
     array, row_names, column_names = _checked(weights, rows, columns)
     place = place_of(which, row_names)

@@ -87,7 +87,8 @@ def figure(
 ) -> Figure:
     """The table as a matplotlib figure, large enough for every sentence; arguments as for :func:`terminal`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     matrix, told = _checked(story, weights, support)
     told = [shorten(sentence, 70) for sentence in told]

@@ -184,7 +184,7 @@ def _patches(
 
 
 def _grid(count: int, size: tuple[int, ...]) -> tuple[int, int] | None:
-    """The grid of so many patches whose sides are as those of the image, if there is one."""
+    """The grid of N patches with the proportions of the image, if there is one."""
     height = round(math.sqrt(count * size[0] / size[1]))
     if not height or count % height:
         return None

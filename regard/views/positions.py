@@ -38,7 +38,8 @@ def figure(values: Any, *, title: str | None = None, cmap: str = "PuOr") -> Figu
         cmap: a diverging colour map, white at 0; the default serves colour-blind readers.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     array = pictures("encodings", values, 2)
     drawing = Figure(figsize=(9.6, 4.3 if title else 3.95), dpi=100, layout="constrained")

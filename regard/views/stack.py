@@ -110,8 +110,9 @@ _ROW, _WIDE = 0.24, (0.55, 0.55, 0.95, 0.8)  # inches
 def figure(trace: Trace, stacks: Sequence[int] | None = None, *, title: str | None = None) -> Figure:
     """The trace as a matplotlib figure: actions are coloured, wrong predictions are red; no display is needed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
+
+    from regard.views._notebook import Figure
 
     heads, rows, chosen, best = _table(trace, stacks)
     if not rows:

@@ -136,8 +136,9 @@ def figure(
 ) -> Figure:
     """A column for each word, the steps downwards; arguments as for :func:`terminal`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
+
+    from regard.views._notebook import Figure
 
     found = steps(query, key, value)
     names, rows, total = _table(found, words, of)

@@ -126,8 +126,9 @@ def figure(
         cmap: a sequential colour map for the weightings; the default serves colour-blind readers.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
+
+    from regard.views._notebook import Figure
 
     panels, first, last = _panels(bits, weightings)
     time = next(iter(panels.values())).shape[1]

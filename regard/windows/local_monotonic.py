@@ -8,7 +8,7 @@ from torch import Tensor
 from regard.parts import Window
 
 if TYPE_CHECKING:
-    from regard.attention import Attended
+    from regard.attended import Attended
     from regard.memory import Memory
 
 

@@ -101,6 +101,23 @@ def test_unknown_keyword() -> None:
     contains(message(lambda: attention(QUERY, KEY, maks=None)), "'maks'", "'mask'")
 
 
+@pytest.mark.parametrize("name", ["key_padding_mask", "attn_mask"])
+def test_the_names_that_torch_has_for_masks(name: str) -> None:
+    short = "mask=~key_padding_mask" if name == "key_padding_mask" else "mask="
+    for call in (regard.Attention(), regard.MultiHead(4, 2), regard.attend):
+        text = message(lambda call=call: call(QUERY, KEY, **{name: torch.zeros(2, 5, dtype=torch.bool)}))
+        contains(text, f"no {name}=", short, f"regard.masks.from_torch({name}={name})", "True")
+
+
+def test_what_is_no_tensor() -> None:
+    array = KEY.numpy()
+    for call in (regard.Attention(), regard.MultiHead(4, 2), regard.attend):
+        for name, given in {"query": (array, KEY), "key": (QUERY, array), "value": (QUERY, KEY, array)}.items():
+            text = message(lambda call=call, given=given: call(*given))
+            contains(text, f"{name} is a numpy.ndarray", f"torch.as_tensor({name})")
+    contains(message(lambda: regard.attend(array, array)), "key is a numpy.ndarray")
+
+
 def test_missing_and_misshapen_extras() -> None:
     attention = regard.Attention("cosine", refiner="shift_sharpen")
     contains(message(lambda: attention(QUERY, KEY)), "ShiftSharpen", "gate=", "shift=", "sharpen=")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import oracle
@@ -22,6 +23,19 @@ def test_every_part_says_what_it_is(kind: str, name: str) -> None:
     assert cls.equation and cls.paper, f"{cls.__name__} needs equation and paper, which `regard list` prints"
     assert cls.__doc__ and len(cls.__doc__) > 60, f"{cls.__name__} needs a docstring: paper, equation, shapes"
     assert issubclass(cls, parts.Part)
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_every_part_shows_its_arguments(kind: str, name: str) -> None:
+    """Those with a plain value, under their names; a learned number shows what it is now."""
+    entry = builders.entry(kind, name)
+    draw = np.random.default_rng(1)
+    part = entry((2,), draw).part if kind == "glimpses" else entry.build(builders.Dims(4, 5, 6), draw)
+    quiet = ("learn_", "align_corners", "localizer", "heads", "halves", "points")  # or where it matters
+    for argument in parts.arguments(type(part)):
+        assert argument.startswith(quiet) or f"{argument}=" in repr(part), f"{argument} of {part!r}"
+    if name == "local_monotonic":
+        assert repr(part) == f"LocalMonotonic(radius={part.radius})"
 
 
 @pytest.mark.parametrize("kind", parts.KINDS)

@@ -158,7 +158,7 @@ def test_a_table_for_each_split(tmp_path):
         ("a.png\tone\nb.png\ttwo\n", r"captions\.tsv:2: b\.png is not in"),
         ("a.png\tone\na.png\t \n", r"captions\.tsv:2: an empty caption of a\.png"),
         ("a.png\tone\na.png two\n", r"captions\.tsv:2: no tab"),
-        ("a.png\tone\n", "1 images with captions are too few"),
+        ("a.png\tone\n", "1 images are too few"),
     ],
 )
 def test_mistakes_in_a_table_are_named(tmp_path, text, message):

@@ -2,12 +2,14 @@
 
 import os
 import pickle
+import re
 import struct
 import sys
 import time
 import tracemalloc
 import types
 from collections import defaultdict
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -16,7 +18,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data import graph_files, pickles
+from regard.data import graph_files, pickles, planetoid
 
 SEEN = np.random.default_rng(0).integers(0, 2, (9, 4)) * np.arange(1, 5, dtype=np.float32)
 HOT = np.eye(3)[[0, 1, 2] * 3]
@@ -87,10 +89,10 @@ PYTHON_2 = {
 def test_files_of_python_2(tmp_path):
     for name, text in PYTHON_2.items():
         (tmp_path / name).write_bytes(text.replace(b"|", b"\n"))
-    rows, columns, values, shape = graph_files._matrix(tmp_path / "matrix")
+    rows, columns, values, shape = planetoid._matrix(tmp_path / "matrix")
     assert (rows.tolist(), columns.tolist(), values.tolist(), shape) == ([0], [1], [-1.5], (2, 2))
-    assert graph_files._array(tmp_path / "array").tolist() == [[1, -2]]
-    assert graph_files._neighbours(tmp_path / "graph", 3).T.tolist() == [[0, 1], [0, 2], [1, 0]]
+    assert planetoid._array(tmp_path / "array").tolist() == [[1, -2]]
+    assert planetoid._neighbours(tmp_path / "graph", 3).T.tolist() == [[0, 1], [0, 2], [1, 0]]
 
 
 @pytest.mark.parametrize("value", ["", "plain", "it's", 'say "it\'s"', "\\'\n\r\t\x00\xff", "'\"", "\\x41", "\\\\'"])
@@ -222,8 +224,8 @@ ARRAYS = {
 
 @pytest.mark.parametrize("case", ARRAYS)
 def test_arrays_are_numbers_that_are_there(tmp_path, case):
-    assert graph_files._array_of(
-        tmp_path, pickles.load(array(), graph_files._NAMES, graph_files._made)
+    assert planetoid._array_of(
+        tmp_path, pickles.load(array(), planetoid._NAMES, planetoid._made)
     ).tolist() == [0, 0]
     write(tmp_path, {**parts(2), "ally": ARRAYS[case]})
     with pytest.raises(ValueError, match=r"ind\.t\.ally: (expected|an array|'latin-1'|a list of other)"):
@@ -377,3 +379,9 @@ def test_damage_anywhere_is_named(folder, protocol, part, changes):
     write(folder, {**GOOD[protocol], part: bytes(data)})
     outcome = read_or_complaint(folder)
     assert f"{folder}/ind.t." in outcome if isinstance(outcome, str) else len(outcome[0]) <= 90
+
+
+def test_nothing_in_the_package_unpickles():
+    home = Path(pickles.__file__).parents[1]
+    named = re.compile(r"^\s*(import pickle\b|from pickle import|import (dill|cloudpickle))", re.M)
+    assert not [file for file in home.rglob("*.py") if named.search(file.read_text(encoding="utf-8"))]

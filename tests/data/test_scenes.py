@@ -78,17 +78,42 @@ def test_words_that_name_objects():
 
 
 def test_questions():
-    things = [thing("red circle", 0, 0), thing("blue square", 0, 2), thing("blue cross", 3, 0)]
+    things = [
+        thing("red circle", 0, 1),
+        thing("blue square", 0, 2),
+        thing("blue cross", 1, 1),
+        thing("red cross", 0, 3),
+    ]
     found = {each.text: each for each in scenes.questions(things, np.random.default_rng(0))}
     assert found["is there a red circle?"].answer == "yes"
     assert found["what colour is the square?"].answer == "blue"
-    assert found["what shape is red?"].answer == "circle"
-    assert "what shape is blue?" not in found
-    asked = found["what shape is below the red circle?"]
+    assert not {"what shape is blue?", "what colour is the cross?"} & set(found)
+    asked = found["what shape is just below the red circle?"]
     assert (asked.answer, asked.kind, asked.about) == ("cross", "relation", (0, 2))
-    assert found["what colour is right of the red circle?"].about == (0, 1)
+    assert found["what colour is just right of the red circle?"].about == (0, 1)
+    assert found["what colour is just left of the red cross?"].answer == "blue"
+    assert not any("left of the red circle" in text for text in found)
+    only = scenes.questions(things[:1], np.random.default_rng(0))
+    assert {each.text: each.answer for each in only}["what shape is red?"] == "circle"
     absent = [each for each in found.values() if each.answer == "no"]
     assert absent and all(each.text[len("is there a ") : -1] not in scenes.labels(things) for each in absent)
+
+
+def test_every_word_and_answer_of_a_question_is_known():
+    asked = [each for scene in many(400, most=8) for each in scenes.questions(scene.things, np.random.default_rng(1))]
+    assert {word for each in asked for word in each.text.rstrip("?").split()} == set(scenes.asked())
+    assert {each.answer for each in asked} == set(scenes.answers())
+
+
+def test_the_outermost_object_is_rarely_the_answer():
+    """Otherwise a relation could be answered without finding what it is about."""
+    asked = outermost = 0
+    for scene in many(300, most=6, least=4):
+        for each in scenes.questions(scene.things, np.random.default_rng(1)):
+            if "just left of" in each.text:
+                asked += 1
+                outermost += scene.things[each.about[1]].column == min(other.column for other in scene.things)
+    assert asked > 100 and outermost < 0.6 * asked
 
 
 def test_yes_is_as_frequent_as_no():
@@ -101,7 +126,7 @@ def test_yes_is_as_frequent_as_no():
     assert asked.count("yes") == asked.count("no")
 
 
-@pytest.mark.parametrize("settings", [{"size": 20}, {"most": 4}, {"most": 1, "least": 2}])
+@pytest.mark.parametrize("settings", [{"size": 20}, {"most": 9}, {"most": 1, "least": 2}])
 def test_scenes_that_cannot_be_drawn(settings):
     with pytest.raises(ValueError, match="a scene has"):
         scenes.draw(np.random.default_rng(0), **settings)

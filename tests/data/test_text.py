@@ -263,6 +263,19 @@ class TestLayouts:
         with pytest.raises(ValueError, match=r"train\.en is there, but not train\.de"):
             _text.find(tmp_path, "en", "de")
 
+    def test_empty_files(self, tmp_path):
+        for language in ("en", "de"):
+            (tmp_path / f"train.{language}").write_text("")
+        with pytest.raises(ValueError, match=r"train\.en and .*train\.de: empty, but it is the text for train"):
+            _text.find(tmp_path, "en", "de")
+        for language in ("en", "de"):
+            (tmp_path / f"train.{language}").unlink()
+            with gzip.open(tmp_path / f"train.{language}.gz", "wb"):
+                pass
+        found = _text.find(tmp_path, "en", "de")["train"]
+        with pytest.raises(ValueError, match=r"train\.en\.gz: there is no sentence in it"):
+            _text.hold_out(found, {"test": 3}, BadLines())
+
     def test_nothing_there(self, tmp_path):
         with pytest.raises(ValueError, match=r"train.en beside train.de"):
             self.roles(tmp_path)

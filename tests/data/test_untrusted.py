@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from regard.data import graph_files, squad, untrusted
+from regard.data import graph_files, graph_tables, planetoid, squad, untrusted
+from regard.data import ppi as ppi_files
 from regard.data import text as texts
 from regard.data.images import read_idx, read_idx_folder, read_image, read_image_folder, read_npz
 from regard.data.text import BadLines, JsonLines, Parallel
@@ -60,8 +61,8 @@ def npy(array):
 # What all readers stand on
 
 READERS = {
-    "planetoid": ("ind.a.graph", lambda path: graph_files._unpickle(path)),
-    "test.index": ("ind.a.test.index", lambda path: graph_files._numbers(path)),
+    "planetoid": ("ind.a.graph", lambda path: planetoid._unpickle(path)),
+    "test.index": ("ind.a.test.index", lambda path: planetoid._numbers(path)),
     "ppi": ("a-G.json", lambda path: graph_files.read(path.parent)),
     "csv": ("edges.csv", lambda path: graph_files.read(path.parent)),
     "idx": ("a-idx3-ubyte", lambda path: read_idx(path, 2051)),
@@ -408,7 +409,7 @@ def test_a_long_path_is_one_part():
     order = np.random.default_rng(0).permutation(100_000)
     index = np.stack([order[:-1], order[1:]])
     began = time.process_time()
-    assert not graph_files._components(np.concatenate([index, index[::-1]], axis=1), 100_000).any()
+    assert not ppi_files._components(np.concatenate([index, index[::-1]], axis=1), 100_000).any()
     assert time.process_time() - began < 10
 
 
@@ -422,7 +423,7 @@ def test_parts_are_the_connected_ones():
             low, high = sorted((part[a], part[b]))
             part = [low if one == high else one for one in part]
         both = np.concatenate([index, index[::-1]], axis=1)
-        assert graph_files._components(both, count).tolist() == part
+        assert ppi_files._components(both, count).tolist() == part
 
 
 CSV = {
@@ -455,7 +456,7 @@ def test_a_csv_graph_that_cannot_be(tmp_path, file, text, message):
 
 
 def test_many_classes_do_not_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_files, "MOST_LABELS", 2_999)
+    monkeypatch.setattr(graph_tables, "MOST_LABELS", 2_999)
     lines = [f"n{n},c{n}" for n in range(1000)]
     files = {"edges.csv": "source,target\nn0,n1\n", "labels.csv": "\n".join(["node,label", *lines])}
     write(tmp_path, {name: text.encode() for name, text in files.items()})

@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+from exports import page
 from regard import exports
 from regard.predictors.predictor import Predictor
 from regard.systems.transformer import Config, Transformer
@@ -26,8 +27,9 @@ def scores(folder, trained, sources, targets):
     return [found.log_probs for found in translator.score_batch(sources, targets)]
 
 
-def test_it_translates_as_we_do(shipped, tmp_path):
-    folder = tmp_path / "model"
+def test_it_translates_as_we_do(shipped, tmp_path, monkeypatch, capsys):
+    """Also by the lines of docs/exporting.md."""
+    folder = tmp_path / "engine"
     exports.write(shipped, "ctranslate2", folder)
     translator = ctranslate2.Translator(str(folder), inter_threads=1, intra_threads=1)
     backend = shipped.task.source.backend
@@ -36,7 +38,11 @@ def test_it_translates_as_we_do(shipped, tmp_path):
     found = translator.translate_batch(tokens, beam_size=decode.size, length_penalty=decode.length_penalty)
     target = shipped.task.target
     written = [target.decode(map(target.backend.token_to_id, each.hypotheses[0])) for each in found]
-    assert written == [best.text for (best,) in shipped.predict(SENTENCES, alignments=False)]
+    ours = [best.text for (best,) in shipped.predict(SENTENCES, alignments=False)]
+    assert written == ours
+    monkeypatch.chdir(tmp_path)
+    exec(page.CTRANSLATE2, {})
+    assert capsys.readouterr().out.strip() == ours[SENTENCES.index(page.SENTENCE)]
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

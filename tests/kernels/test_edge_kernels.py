@@ -329,20 +329,30 @@ def operators():
     graph = hub(9, 40)
     incoming, outgoing = graph.joined("incoming"), graph.joined("outgoing")
     query, key, value, weight = draw((9, 2, 8), (9, 2, 8), (9, 2, 8), (2, 8))
+    features, bias, for_query, for_key = draw((len(graph), 16), (len(graph), 2), (9, 2, 16), (16, 2, 8))
     seed = torch.tensor([1, 2])
-    none = torch.empty(0)
-    rows, numbers = (incoming, outgoing, seed), (0.2, False, 0.3)
-    split = (query[..., 0].contiguous(), key[..., 0].contiguous())
+    none = (torch.empty(0, 0), torch.empty(0))
+    rows, numbers = (incoming, outgoing, seed), (0.2, False, 0.3, False)
+    split, empty = (query[..., 0].contiguous(), key[..., 0].contiguous(), none[1], value), (query, key, none[1], value)
+    leaky, both = (query, key, weight, value), (0.2, False, 0.3, True)
     return {
-        "split": (kernels.edge_attend, (*split, none, value, *rows, kernels.SPLIT, *numbers)),
-        "leaky": (kernels.edge_attend, (query, key, weight, value, *rows, kernels.LEAKY, *numbers)),
-        "dot": (kernels.edge_attend, (query, key, none, value, *rows, kernels.DOT, *numbers)),
-        "sigmoid": (kernels.edge_attend, (query, key, none, value, *rows, kernels.DOT, 0.2, True, 0.0)),
-        "tied": (kernels.edge_attend_tied, (query, torch.stack([weight, weight]), *rows, 0.2, 0.3)),
-        "wide": (kernels.edge_attend_tied, (*draw((9, 1, 61), (2, 1, 61)), *rows, 0.2, 0.3)),
+        "split": (kernels.edge_attend, (*split, *none, *rows, kernels.SPLIT, *numbers)),
+        "leaky": (kernels.edge_attend, (*leaky, *none, *rows, kernels.LEAKY, *numbers)),
+        "dot": (kernels.edge_attend, (*empty, *none, *rows, kernels.DOT, *numbers)),
+        "sigmoid": (kernels.edge_attend, (*empty, *none, *rows, kernels.DOT, 0.2, True, 0.0, False)),
+        "split, features": (kernels.edge_attend, (*split, features, bias, *rows, kernels.SPLIT, *both)),
+        "leaky, features": (kernels.edge_attend, (*leaky, features, for_key, *rows, kernels.LEAKY, *both)),
+        "dot, features": (kernels.edge_attend, (*empty, features, for_query, *rows, kernels.DOT, *both)),
+        "tied": (kernels.edge_attend_tied, (query, torch.stack([weight, weight]), none[1], *rows, 0.2, 0.3)),
+        "tied, features": (kernels.edge_attend_tied, (query, torch.stack([weight, weight]), bias, *rows, 0.2, 0.3)),
+        "wide": (kernels.edge_attend_tied, (*draw((9, 1, 61), (2, 1, 61)), bias[:, :1], *rows, 0.2, 0.3)),
         "product": (kernels.sparse_product, (*sparse(9, 20), *draw((20, 16)))),
         "drawn": (kernels.drawn, (seed, [3, 5], 0.3)),
-        "scores": (kernels.edge_scores, (query, key, weight, incoming, outgoing, kernels.LEAKY, 0.2)),
+        "scores": (kernels.edge_scores, (*leaky[:3], *none, incoming, outgoing, kernels.LEAKY, 0.2)),
+        "scores, features": (
+            kernels.edge_scores,
+            (*leaky[:3], features, for_key, incoming, outgoing, kernels.LEAKY, 0.2),
+        ),
         "head_dot": (kernels.head_dot, (value, weight)),
         "sort": (kernels.edge_sort, (graph.index[0], 9, True)),
     }
@@ -364,7 +374,7 @@ def test_opcheck(name):
     torch.library.opcheck(op, floats)
 
 
-@pytest.mark.parametrize("name", ["split", "scores", "head_dot", "tied", "wide"])
+@pytest.mark.parametrize("name", ["split", "scores", "head_dot", "tied", "wide", "leaky, features", "scores, features"])
 def test_what_they_cannot_do_says_what_to_do(name):
     op, (first, *rest) = operators()[name]
     with pytest.raises(RuntimeError, match=r'regard\.kernels\.use\("plain"\)'):
@@ -384,8 +394,12 @@ def test_misfits_are_refused():
     rows, seed = (graph.joined("incoming"), graph.joined("outgoing")), torch.tensor([1, 2])
     query, key, value, weight = draw((9, 2, 8), (9, 2, 8), (9, 2, 8), (2, 8))
 
-    def call(query=query, key=key, value=value, weight=weight, rows=rows):
-        return kernels.edge_attend(query, key, weight, value, *rows, seed, kernels.LEAKY, 0.2, False, 0.0)
+    features, for_key, bias = draw((len(graph), 8), (8, 2, 8), (len(graph), 2))
+    none, twice = (torch.empty(0, 0), torch.empty(0)), torch.stack([weight, weight])
+
+    def call(query=query, key=key, value=value, weight=weight, rows=rows, more=none, valued=False):
+        options = (kernels.LEAKY, 0.2, False, 0.0, valued)
+        return kernels.edge_attend(query, key, weight, value, *more, *rows, seed, *options)
 
     for wrong in (
         lambda: call(query=query[:5]),
@@ -396,9 +410,17 @@ def test_misfits_are_refused():
         lambda: call(rows=[x[1:] for x in rows]),
         lambda: call(rows=[x.long() for x in rows]),
         lambda: kernels.head_dot(value, weight[:, :7]),
-        lambda: kernels.edge_attend_tied(value, weight, *rows, seed, 0.2, 0.0),
-        lambda: kernels.edge_attend_tied(value[:5], torch.stack([weight, weight]), *rows, seed, 0.2, 0.0),
-        lambda: kernels.edge_attend_tied(value.double(), torch.stack([weight, weight]), *rows, seed, 0.2, 0.0),
+        lambda: call(more=(features[1:], for_key)),
+        lambda: call(more=(features, for_key[:, :1])),
+        lambda: call(more=(features, bias)),
+        lambda: call(more=(features[:, :7], for_key[:7])),
+        lambda: call(more=(features.double(), for_key)),
+        lambda: call(more=(none[0], for_key)),
+        lambda: call(valued=True),
+        lambda: kernels.edge_attend_tied(value, weight, none[1], *rows, seed, 0.2, 0.0),
+        lambda: kernels.edge_attend_tied(value[:5], twice, none[1], *rows, seed, 0.2, 0.0),
+        lambda: kernels.edge_attend_tied(value.double(), twice, none[1], *rows, seed, 0.2, 0.0),
+        lambda: kernels.edge_attend_tied(value, twice, bias[1:], *rows, seed, 0.2, 0.0),
         lambda: kernels.sparse_product(*sparse(9, 20), torch.ones(20, 7)),
     ):
         with pytest.raises(ValueError, match=r"\d"):

@@ -203,6 +203,16 @@ def test_linear_start_ends_when_the_validation_loss_has_stopped_falling():
     assert not other.groups[1].linear.any() and torch.equal(other.groups[0].best, net.groups[0].best)
 
 
+def test_weights_of_a_linear_start_are_told_normalized():
+    """In its hops it has scores, which sum to anything; the share of support that is told must not exceed 1."""
+    net, batch = model().eval(), stories()
+    assert all(group.linear.all() for group in net.groups)
+    weights = net.predict(batch)["weights"]
+    there = (batch["story"] > 0).any(-1).any(-1)  # stories with a sentence
+    sums = weights.sum(-1)
+    assert (weights >= 0).all() and torch.allclose(sums[there], torch.ones(()), atol=1e-5)
+
+
 def test_the_restart_with_the_lowest_training_error_answers():
     net, batch = model(), stories()
     group = net.groups[1]

@@ -134,7 +134,7 @@ def test_captions_are_compared():
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"fit": "squach"}, "did you mean 'squash'"), ({"batch": 0}, "at least 1"), ({"objects": 5}, "1 to 3 objects")],
+    [({"fit": "squach"}, "did you mean 'squash'"), ({"batch": 0}, "at least 1"), ({"objects": 5}, "more than 3")],
 )
 def test_settings_are_checked(changes, message):
     with pytest.raises(ValueError, match=message):

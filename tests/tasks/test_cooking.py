@@ -129,7 +129,7 @@ def test_a_line_without_ingredients_is_named(folder):
     assert "left out 1 bad lines: 1 without ingredients" in made.loader("train").report()
     with pytest.raises(ValueError, match="no ingredient is in 50 recipes: lower min_recipes"):
         task(folder, skip_bad=True, min_recipes=50)
-    with pytest.raises(ValueError, match=r"no data at nowhere.*recipes can also be generated: data=dishes"):
+    with pytest.raises(ValueError, match=r"no data at nowhere.*data can also be generated: data=dishes"):
         Cooking(Config(data="nowhere"))
 
 

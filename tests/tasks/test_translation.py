@@ -42,6 +42,13 @@ def test_two_files_are_enough(tmp_path):
             assert (batch["source"].gather(1, batch["source_lengths"][:, None] - 1) == EOS).all()
 
 
+def test_which_column_is_which_language_is_said(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in SENTENCES))
+    for columns, told in (("", "column 1 as en, the source and column 2 as de"), ("2,1", "column 2 as en, the source")):
+        task = Translation(dataclasses.replace(SMALL, columns=columns), tmp_path)
+        assert told in task.loader("train").report()
+
+
 def test_splits_are_disjoint_and_the_tokenizer_saw_only_training(tmp_path):
     pairs = [*SENTENCES, *((source.upper().replace(".", " !"), target) for source, target in SENTENCES)]
     task = Translation(dataclasses.replace(SMALL, level="word", vocab=5000), write(tmp_path, pairs))

@@ -6,6 +6,7 @@ import sys
 import warnings
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -272,6 +273,15 @@ class TestFigure:
         figure = alignment.figure(np.full((3, 50), 1 / 50))
         assert figure.axes[0].collections[0].get_clim() == pytest.approx((0, 1 / 50))
         assert alignment.figure(np.full((3, 50), 1 / 50), top=1).axes[0].collections[0].get_clim() == (0, 1)
+
+    def test_a_notebook_shows_it_as_it_is(self):
+        """Without `%matplotlib inline`, for which matplotlib's own figures wait."""
+        shown = alignment.figure(WEIGHTS, ROWS, COLUMNS)._repr_png_()
+        assert shown.startswith(b"\x89PNG") and len(shown) > 2000
+        home = Path(alignment.__file__).parent
+        for file in home.glob("*.py"):
+            made = re.search(r"= Figure\(", text := file.read_text(encoding="utf-8"))
+            assert not made or "from regard.views._notebook import Figure" in text, file
 
     def test_pyplot_is_left_alone(self):
         from matplotlib import pyplot

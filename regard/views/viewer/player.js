@@ -76,7 +76,7 @@ export function player({ noun, change, signal, keyboard, stepped = () => {}, pac
     show();
   }
 
-  // Begin anew with so many steps, all shown.
+  // Start again with this many steps, all shown.
   function reset(steps) {
     stop();
     length = steps;

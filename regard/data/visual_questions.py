@@ -1,0 +1,182 @@
+"""Questions about photographs with their answers, as they lie on disk.
+
+==========  ===========================================================================================================
+DAQUAR      ``qa_pairs.txt``: a question that names its image (``what is on the desk in the image3 ?``), and below it
+            the answer, sometimes several with commas between; ``image3.png`` or the like in a folder or zip archive
+VQA         ``OpenEnded_mscoco_train2014_questions.json`` and ``mscoco_train2014_annotations.json``, also in
+            ``annotations/``, ten answers to a question; the images, ``COCO_train2014_000000000001.jpg``, in
+            ``train2014/`` or ``train2014.zip``; the same for ``val2014``
+folder      ``questions.tsv``: a file, a tab, a question, a tab, an answer
+==========  ===========================================================================================================
+
+:func:`read` finds out which it is. DAQUAR's and a folder's questions are divided by image, by their names: of each
+1,000 images 195 are for test and 80 for validation, of DAQUAR's 795 thus 155 and 63. VQA has its own splits. A line
+that cannot be read and a missing image are named with file and line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard.data.photographs import Album, Photograph, divided
+from regard.data.text import BadLines, clean, numbered_lines
+
+PAIRS = "qa_pairs.txt"
+TABLE = "questions.tsv"
+TEST, VALID = 0.195, 0.08
+_VQA = "OpenEnded_*_questions.json"
+_IMAGE = re.compile(r"\bimage\s?\d+\b")
+_END = re.compile(r"(?:\s+(?:in|on|of|from)\s+(?:the|this)?\s*image)?\s*\?*\s*$")
+
+
+class Asked(NamedTuple):
+    """A question about a photograph, and the answers that people gave."""
+
+    photograph: Photograph
+    question: str
+    answers: list[str]
+
+
+Splits = dict[str, list[Asked]]
+
+
+def read(folder: Path, bad: BadLines | None = None) -> Splits:
+    """The questions of each split that there is."""
+    bad = bad or BadLines()
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: a folder with photographs and questions was expected")
+    if (folder / PAIRS).exists():
+        found = divided(_pairs(folder, bad), folder, TEST, VALID)
+    elif any(folder.glob(_VQA)) or any(folder.glob(f"annotations/{_VQA}")):
+        found = _vqa(folder, bad)
+    elif (folder / TABLE).exists():
+        found = divided(_table(folder, bad), folder, TEST, VALID)
+    else:
+        raise ValueError(
+            f"{folder}: no questions are in it; {TABLE} with a file, a question and an answer on each line, tabs "
+            f"between, was expected, or {PAIRS} of DAQUAR, or the JSON files of VQA"
+        )
+    for split, many in found.items():
+        if not many:
+            raise ValueError(f"{folder}: no question is in the split {split!r}")
+    return found
+
+
+def _album(folder: Path) -> Album:
+    inside = sorted(path for path in folder.iterdir() if path.is_dir())
+    return Album(folder, [folder, *inside, *sorted(folder.glob("*.zip"))])
+
+
+def _missing(album: Album) -> str:
+    return f"is not in {', '.join(str(place) for place in album.places)}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# DAQUAR
+
+
+def plain(question: str) -> str:
+    """A question of DAQUAR without the name of its image: ``what is on the desk``."""
+    return _END.sub("", _IMAGE.sub("image", question)).strip()
+
+
+def _pairs(folder: Path, bad: BadLines) -> list[Asked]:
+    path, album = folder / PAIRS, _album(folder)
+    lines = [(number, clean(line)) for number, line in numbered_lines(path) if clean(line)]
+    found: list[Asked] = []
+    place = 0
+    while place < len(lines):
+        number, question = lines[place]
+        named = _IMAGE.findall(question)
+        if not named or place + 1 == len(lines) or _IMAGE.search(lines[place + 1][1]):
+            what = "a question that names no image" if not named else "a question without an answer below it"
+            bad.add("unreadable", path, number, f"{what}: {question[:60]!r}")
+            place += 1
+            continue
+        answer = ", ".join(part.strip() for part in lines[place + 1][1].lower().split(",") if part.strip())
+        photograph = album.find(f"{named[-1].replace(' ', '')}.png")
+        if photograph is None:
+            bad.add("without an image", path, number, f"{named[-1]} {_missing(album)}")
+        else:
+            found.append(Asked(photograph, plain(question), [answer]))
+        place += 2
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# VQA
+
+
+def _vqa(folder: Path, bad: BadLines) -> Splits:
+    splits: Splits = {}
+    for path in sorted([*folder.glob(_VQA), *folder.glob(f"annotations/{_VQA}")]):
+        part = path.stem.removeprefix("OpenEnded_").removesuffix("_questions")  # mscoco_train2014
+        year = part.rpartition("_")[2]
+        split = "train" if year.startswith("train") else "valid" if year.startswith("val") else None
+        answers = path.with_name(f"{part}_annotations.json")
+        if split is None:
+            continue
+        if not answers.exists():
+            raise ValueError(f"{path}: the answers, {answers.name}, are not beside it")
+        album = Album(folder, [folder / year, folder / f"{year}.zip", folder / "images", folder])
+        splits.setdefault(split, []).extend(_joined(path, answers, year, album, bad))
+    if not splits:
+        raise ValueError(f"{folder}: no OpenEnded_…train…_questions.json or …val… is in it")
+    return splits if set(splits) != {"train"} else divided(splits["train"], folder, TEST, VALID)
+
+
+def _joined(path: Path, answers: Path, year: str, album: Album, bad: BadLines) -> list[Asked]:
+    """Questions with their answers and images."""
+
+    def questions(about: Any) -> list[tuple[Any, Any, str]]:
+        return [(each["question_id"], each["image_id"], str(each["question"])) for each in about["questions"]]
+
+    def annotations(about: Any) -> dict[Any, list[str]]:
+        notes = about["annotations"]
+        return {each["question_id"]: [str(one["answer"]) for one in each["answers"]] for each in notes}
+
+    asked, said = _parsed(path, questions), _parsed(answers, annotations)
+    found = []
+    for number, (key, image, question) in enumerate(asked, 1):
+        name = f"COCO_{year}_{image:012d}.jpg" if isinstance(image, int) else str(image)
+        photograph = album.find(name)
+        if photograph is None:
+            bad.add("without an image", path, number, f"question {number} is about {name}, which {_missing(album)}")
+        elif not said.get(key):
+            bad.add("without an answer", path, number, f"question {number} ({key}) has no answer in {answers.name}")
+        else:
+            found.append(Asked(photograph, clean(question), [clean(answer.lower()) for answer in said[key]]))
+    return found
+
+
+def _parsed(path: Path, take: Any) -> Any:
+    try:
+        return take(json.loads(path.read_text(encoding="utf-8")))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path}: not JSON ({error})") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: not as VQA has it, questions or annotations ({error!r})") from None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A folder with questions.tsv
+
+
+def _table(folder: Path, bad: BadLines) -> list[Asked]:
+    path, album = folder / TABLE, _album(folder)
+    found = []
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        parts = [clean(part) for part in line.split("\t")]
+        photograph = album.find(parts[0])
+        if len(parts) != 3 or not all(parts):
+            bad.add("unreadable", path, number, "not a file, a question and an answer with tabs between")
+        elif photograph is None:
+            bad.add("without an image", path, number, f"{parts[0]} {_missing(album)}")
+        else:
+            found.append(Asked(photograph, parts[1], [parts[2].lower()]))
+    return found

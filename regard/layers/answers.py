@@ -1,0 +1,90 @@
+"""What systems share that choose one of several answers to a question about an image: reading both, and the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+Batch = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and choices.
+
+    Attributes:
+        vocab, answers, features: of the task: words, answers to choose from, and the width of the features of a place
+            (0 if a batch brings images).
+        channels: width of the features of a place where they are made of images.
+        dim: width of words, of places and of what is read.
+        hops: looks at the image; 0 for none.
+        dropout: of words, of the image's features and of what the answer is chosen by.
+    """
+
+    vocab: int
+    answers: int
+    features: int = 0
+    channels: int = 64
+    dim: int = 128
+    hops: int = 2
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.hops < 0:
+            raise ValueError(f"hops is at least 0, not {self.hops}")
+        if self.dim < 2 or self.dim % 2:
+            raise ValueError(f"dim, of two directions, is even, not {self.dim}")
+
+
+class Placed(nn.Module):
+    """What is at each place of an image, and where it is: (B, L, width) → (B, L, dim).
+
+    s = relu(LayerNorm(W f + U relu(V (y, x)))). A linear layer of the coordinates, from −1 to 1, could be compared by a
+    dot product only for being far to one side; the hidden layer lets it be compared for being near, too. The places are
+    a square grid, row by row; if not, a single row.
+    """
+
+    def __init__(self, width: int, dim: int, hidden: int = 64):
+        super().__init__()
+        self.features = nn.Linear(width, dim)
+        self.where = nn.Sequential(nn.Linear(2, hidden), nn.ReLU(), nn.Linear(hidden, dim, bias=False))
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, grid: Tensor) -> Tensor:
+        cells = grid.shape[1]
+        side = round(cells**0.5)
+        rows, columns = (side, side) if side * side == cells else (1, cells)
+        ends = (torch.linspace(-1, 1, many, device=grid.device, dtype=grid.dtype) for many in (rows, columns))
+        coordinates = torch.stack(torch.meshgrid(*ends, indexing="ij"), -1).flatten(0, 1)  # (L, 2)
+        return torch.relu(self.norm(self.features(grid) + self.where(coordinates)))
+
+
+class Answerer(nn.Module):
+    """A system that chooses an answer. A subclass gives :meth:`logits`."""
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """The loss of a batch of questions, and the share that is answered right."""
+        return loss(self.logits(batch), batch["answer"])
+
+    @torch.no_grad()
+    def predict(self, batch: Batch) -> Tensor:
+        """The probabilities of the answers, (B, C)."""
+        return self.logits(batch).float().softmax(-1)
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Of the answers, (B, C)."""
+        raise NotImplementedError
+
+
+def loss(logits: Tensor, answer: Tensor) -> dict[str, Tensor]:
+    """Cross-entropy of logits (B, C), a mean over the questions whose answer (B,) is known; −1 is for none."""
+    asked = answer >= 0
+    count = asked.sum()
+    units = count.clamp_min(1)
+    nll = cross_entropy(logits, answer, ignore_index=-1, reduction="sum") / units
+    right = ((logits.argmax(-1) == answer) & asked).sum() / units
+    return {"loss": nll, "nll": nll.detach(), "accuracy": right, "count": count}

@@ -1,0 +1,174 @@
+"""Images in, sets of labels out: food on a plate, the nouns of captions, the objects of generated scenes.
+
+``data`` is a folder with ``labels.json`` (:mod:`regard.data.image_sets`); a folder of photographs with captions
+(:mod:`regard.data.captions`), whose labels are the ``most_frequent`` nouns of the captions; or ``scenes``: coloured
+shapes that are generated (:mod:`regard.data.scenes`), new ones in every epoch of training, whose labels are their
+objects (``red circle``).
+
+A batch has ``labels`` (B, C), 0 or 1, beside ``features`` or ``image`` (:mod:`regard.tasks._images`).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from regard.data import captions, image_sets, scenes
+from regard.data.captions import Captioned
+from regard.data.image_sets import LABELS, Nouns
+from regard.data.photographs import Photograph
+from regard.metrics import pointing
+from regard.metrics import sets as metrics
+from regard.tasks._images import ImageConfig, ImageTask, pixels_of
+from regard.tasks.task import Batch, Loader, Rows, loader_of
+
+
+@dataclass(frozen=True)
+class Config(ImageConfig):
+    """Which images, and which labels."""
+
+    most_frequent: int = 100
+    """Nouns that are labels, where labels are found in captions."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.most_frequent < 1:
+            raise ValueError(f"most_frequent = {self.most_frequent}: it must be at least 1")
+
+
+class ImageSets(ImageTask):
+    """Images in, sets out; see the module's docstring. What is known without the data: ``labels``, the ``frequent``
+    ones, which one would name without looking, the largest set, ``most``, and the forms of ``nouns``."""
+
+    kind: ClassVar[str] = "classifier"
+    unit: ClassVar[str] = "images"
+    settings: ClassVar[type] = Config
+    learned_from = ("most_frequent",)
+    title = "Say what there is on a picture"
+    config: Config
+
+    def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        super().__init__(config, data, known=known)
+        self.classes = list(self.known["labels"])
+        self._numbers = {label: number for number, label in enumerate(self.classes)}
+        self._nouns = Nouns(self.known["nouns"], self.classes)
+
+    def learn(self) -> dict[str, Any]:
+        if self.generated:
+            names = [f"{colour} {shape}" for colour in scenes.COLOURS for shape in scenes.SHAPES]
+            return {"labels": names, "frequent": names[:1], "most": self.config.objects, "nouns": []}
+        train = self._part("train")
+        if self._captioned:
+            nouns = Nouns.learn([each.captions for each in train], self.config.most_frequent)
+            labels, sets = nouns.known, [nouns.of(each.captions) for each in train]
+        else:
+            nouns, sets = Nouns([], []), [each.labels for each in train]
+            labels = metrics.ranked(sets)
+        if not labels:
+            raise ValueError(f"{self.data or self.config.data}: no label is in it")
+        most = max(map(len, sets))
+        return {"labels": labels, "frequent": metrics.frequent(labels, sets), "most": most, "nouns": nouns.forms}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a system must know: labels, the width of a place's features (0 of scenes), the largest set."""
+        return {"classes": len(self.classes), "features": self.features_width, "most": self.known["most"]}
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Images and their labels
+
+    @cached_property
+    def _photographs(self) -> Mapping[str, list[Any]]:
+        home = self.home
+        return image_sets.read(home, self.bad) if (home / LABELS).exists() else captions.read(home, self.bad)
+
+    @property
+    def _captioned(self) -> bool:
+        return isinstance(self._photographs["train"][0], Captioned)
+
+    def _part(self, split: str) -> list[Any]:
+        return self.part_of(self._photographs, split)
+
+    def photographs_of(self, split: str) -> list[Photograph]:
+        return [each.photograph for each in self._part(split)]
+
+    def right(self, split: str, rows: Sequence[int]) -> list[list[str]]:
+        """The known labels of some images of a split; of scenes of ``train`` those of the first epoch."""
+        if self.generated:
+            return [scenes.labels(self.scene(split, row).things) for row in rows]
+        part = self._part(split)
+        if self._captioned:
+            return [self._nouns.of(part[row].captions) for row in rows]
+        return [[label for label in part[row].labels if label in self._numbers] for row in rows]
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Batches
+
+    def _marked(self, sets: Sequence[Sequence[str]]) -> torch.Tensor:
+        """(B, C): 1 for the labels of each set."""
+        labels = torch.zeros(len(sets), len(self.classes))
+        for row, names in zip(labels, sets):
+            row[[self._numbers[name] for name in names]] = 1
+        return labels
+
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
+        identity = self.identity(split, seed, shuffle)
+        size, number = self.config.batch, self.count(split)
+        if self.generated:
+
+            def make(epoch: int, k: int) -> Batch:
+                rows = range(k * size, min((k + 1) * size, number))
+                drawn = [self.scene(split, row, *((seed, epoch) if shuffle else (0, 0))) for row in rows]
+                labels = self._marked([scenes.labels(scene.things) for scene in drawn])
+                return {**pixels_of([scene.image for scene in drawn]), "labels": labels}
+
+            return loader_of(make, -(-number // size), identity, f"{number:,} scenes an epoch")
+        labels, features = self._marked(self.right(split, range(number))), self.features(split)
+        rows = Rows(number, size, seed, shuffle)
+
+        def take(epoch: int, k: int) -> Batch:
+            chosen = rows(epoch, k)
+            return {"features": features[chosen], "labels": labels[torch.from_numpy(chosen)]}
+
+        identity["content"] = zlib.crc32(labels.numpy().tobytes())
+        report = f"{number:,} images, {len(self.classes):,} labels, {float(labels.sum(-1).mean()):.1f} on an image" + (
+            f"; {self.bad}" if self.bad.total else ""
+        )
+        return loader_of(take, len(rows), identity, report)
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Metrics
+
+    def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
+        """Of the sets for the first images of a split, in percent: ``f1`` over all labels together, ``f1_class``, the
+        mean over labels, ``iou``, the mean over images; the ``f1_frequent`` of always naming the most frequent labels
+        of training; and ``size_error``, by how many labels a set is too large or too small. Of scenes also how often a
+        label that is right points at its object (``pointing``; ``chance`` is that of a random cell)."""
+        wanted = self.right(split, range(len(found)))
+        named = [each.labels for each in found]
+        values = metrics.overlap(named, wanted)
+        values["f1_class"] = metrics.per_class(named, wanted)
+        values["f1_frequent"] = metrics.overlap([self.known["frequent"]] * len(wanted), wanted)["f1"]
+        values["size_error"] = metrics.cardinality_error(named, wanted)
+        return values | (self._pointed(split, found) if self.generated else {})
+
+    def _pointed(self, split: str, found: Sequence[Any]) -> dict[str, float]:
+        """Of the last attention, the mean of its heads."""
+        maps, boxes = [], []
+        for row, one in enumerate(found):
+            there = {thing.name: thing.box for thing in self.scene(split, row).things}
+            looked = list(one.weights.values())[-1:]
+            for place, label in enumerate(one.labels):
+                if looked and label in there:
+                    maps.append(looked[0].reshape(-1, *looked[0].shape[-2:]).mean(0)[place].numpy())
+                    boxes.append(there[label])
+        if not maps:
+            return {}
+        hits, chance = pointing.pointing_game(np.stack(maps), boxes)
+        return {"pointing": 100 * hits, "chance": 100 * chance}

@@ -1,0 +1,281 @@
+"""Questions about images, answered with one of the answers that were seen in training.
+
+``data`` is a folder in the format of DAQUAR or VQA or one with ``questions.tsv`` (:mod:`regard.data.visual_questions`),
+or ``scenes``: coloured shapes that are generated (:mod:`regard.data.scenes`), new ones in every epoch of training, with
+one question each. What is asked there is drawn by kind first: is there something, its colour, its shape, and what lies
+just beside it, for which one must look twice.
+
+A batch has ``question`` (B, T), word ids, ``question_lengths`` (B,), ``answer`` (B,), the number of the right one, −1
+if it is not among the known, beside ``features`` or ``image`` (:mod:`regard.tasks._images`). Of several right answers
+the most frequent is learned. Questions are lower case without punctuation; a word that is seen less than ``min_count``
+times is unknown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from regard.data import SPLITS, scenes, visual_questions
+from regard.data.photographs import Photograph
+from regard.data.tokens import UNKNOWN, Ragged
+from regard.data.visual_questions import Asked
+from regard.metrics import answers as metrics
+from regard.metrics import pointing
+from regard.questions import Image, Input, Number, Text
+from regard.tasks._batches import pad
+from regard.tasks._images import ImageConfig, ImageTask, Item
+from regard.tasks._words import Vocabulary, plan
+from regard.tasks.task import Batch, Loader, loader_of
+
+
+@dataclass(frozen=True)
+class Config(ImageConfig):
+    """Which images, and what becomes of the questions."""
+
+    objects: int = 6
+    """The most objects of a scene."""
+    least: int = 3
+    """The fewest objects of a scene."""
+    min_count: int = 2
+    """How often a word must occur to be known."""
+    answers: int = 1000
+    """The most frequent answers, which are chosen from."""
+    max_length: int = 30
+    """Words of the longest question; longer ones are cut."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scenes.check(self.pixels, self.objects, self.least)
+        for name, least in (("min_count", 1), ("answers", 2), ("max_length", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+
+
+@dataclass(frozen=True, eq=False)
+class Query(Item):
+    """An image with a question about it, and the right answers if they are known."""
+
+    question: str = ""
+    answers: tuple[str, ...] = ()
+
+
+class VisualQuestions(ImageTask):
+    """Images and questions in, answers out; see the module's docstring. What is known without the data: ``words`` and
+    ``answers``, the most frequent first."""
+
+    kind: ClassVar[str] = "classifier"
+    unit: ClassVar[str] = "questions"
+    settings: ClassVar[type] = Config
+    learned_from = ("min_count", "answers")
+    title = "Answer a question about a picture"
+    verb = "Ask"
+    asks: Mapping[str, Input] = {
+        "image": Image(default=b"", title="Your picture", about="JPEG, PNG or WebP. It is not kept."),
+        "question": Text(400, default="", title="Question", about="The one that belongs to a test picture, if empty."),
+        "example": Number(0, 9999, default=0, title="Or a test picture", about="Used while there is none of yours."),
+    }
+    config: Config
+
+    def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        super().__init__(config, data, known=known)
+        self._vocabulary = Vocabulary(self.known["words"])
+        self.words = self._vocabulary.words
+        """What each token of a question stands for."""
+        self.classes = list(self.known["answers"])
+        self._numbers = {answer: number for number, answer in enumerate(self.classes)}
+        self._encoded = lru_cache(maxsize=len(SPLITS))(self._encode_all)
+        self._kept_owners = lru_cache(maxsize=len(SPLITS))(self._owners)
+
+    def learn(self) -> dict[str, Any]:
+        if self.generated:
+            return {"words": scenes.asked(), "answers": scenes.answers()}
+        train = self._part("train")
+        counts = Counter(_likeliest(each.answers) for each in train)
+        ranked = sorted(counts, key=lambda answer: (-counts[answer], answer))
+        words = Vocabulary.seen((each.question for each in train), self.config.min_count)
+        return {"words": words, "answers": ranked[: self.config.answers]}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a system must know: words, answers, and the width of a place's features (0 of scenes)."""
+        return {"vocab": len(self.words), "answers": len(self.classes), "features": self.features_width}
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Questions
+
+    @cached_property
+    def _questions(self) -> visual_questions.Splits:
+        return visual_questions.read(self.home, self.bad)
+
+    def _part(self, split: str) -> list[Asked]:
+        return self.part_of(self._questions, split)
+
+    def photographs_of(self, split: str) -> list[Photograph]:
+        """Each once, in the order of the questions."""
+        return list(dict.fromkeys(each.photograph for each in self._part(split)))
+
+    def _owners(self, split: str) -> np.ndarray:
+        """The number of the photograph of each question."""
+        rows = {photograph: row for row, photograph in enumerate(self.photographs_of(split))}
+        return np.array([rows[each.photograph] for each in self._part(split)])
+
+    def _drawn(self, split: str, seed: int, epoch: int, row: int) -> tuple[scenes.Scene, list[int]]:
+        key = [self.config.data_seed, SPLITS.index(split), seed, epoch, row]
+        random = np.random.default_rng(key)
+        return scenes.draw(random, self.config.pixels, self.config.objects, self.config.least), key
+
+    def asked(self, split: str, row: int, seed: int = 0, epoch: int = 0) -> scenes.Question:
+        """The question about a generated scene: a kind is drawn, and then one of that kind."""
+        random = self.draws(split, row, seed, epoch)
+        found = scenes.questions(self.scene(split, row, seed, epoch).things, random)
+        kinds = sorted({each.kind for each in found})
+        kind = kinds[int(random.integers(len(kinds)))]
+        chosen = [each for each in found if each.kind == kind]
+        return chosen[int(random.integers(len(chosen)))]
+
+    def count(self, split: str) -> int:
+        """The questions of a split."""
+        return super().count(split) if self.generated else len(self._part(split))
+
+    def item(self, split: str, number: int) -> Query:
+        count = self.count(split)
+        if not 0 <= number < count:
+            raise ValueError(f"there is no question {number} in {split}: they are 0 to {count - 1}")
+        if self.generated:
+            asked = self.asked(split, number)
+            return Query(self.scene(split, number).image, question=asked.text, answers=(asked.answer,))
+        one = self._part(split)[number]
+        row = self._kept_owners(split)[number]
+        return Query(None, one.photograph, self.features(split)[[row]][0], one.question, tuple(one.answers))
+
+    def read(self, question: Any) -> Query:
+        """One's own picture with a question, or a test picture with its own question or another."""
+        typed = question.question.strip()
+        if not question.image:
+            found = self.item("test", question.example)
+            return dataclasses.replace(found, question=typed, answers=()) if typed else found
+        if not typed:
+            raise ValueError("a picture needs a question about it: question=…")
+        return Query(self.photograph(question.image).pixels, question=typed)
+
+    def batch_of(self, items: Sequence[Query]) -> Batch:
+        return {**self.images(items), **self._read([item.question for item in items])}
+
+    def remarks(self, item: Query) -> list[str]:
+        right = f" Right: {_likeliest(item.answers)}." if item.answers else ""
+        return [f"Question: {_asked(item)}{right}"]
+
+    def heading(self, item: Query, answer: str) -> str:
+        return f"{_asked(item)} {answer}"
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Batches
+
+    def encode(self, question: str) -> list[int]:
+        """The ids of a question, at least one."""
+        return self._vocabulary.encode(question)[: self.config.max_length] or [UNKNOWN]
+
+    def _read(self, questions: Sequence[str]) -> Batch:
+        """Questions, side by side."""
+        padded, lengths = pad(Ragged.of([self.encode(each) for each in questions]), np.arange(len(questions)))
+        return {"question": padded, "question_lengths": lengths}
+
+    def _number(self, answer: str) -> int:
+        return self._numbers.get(answer, -1)
+
+    def _encode_all(self, split: str) -> tuple[Ragged, np.ndarray]:
+        """Every question of a split, and the number of its answer."""
+        part = self._part(split)
+        right = np.array([self._number(_likeliest(each.answers)) for each in part])
+        return Ragged.of([self.encode(each.question) for each in part]), right
+
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
+        identity = self.identity(split, seed, shuffle)
+        size = self.config.batch
+        if self.generated:
+            number = self.count(split)
+
+            def make(epoch: int, k: int) -> Batch:
+                rows = range(k * size, min((k + 1) * size, number))
+                key = (seed, epoch) if shuffle else (0, 0)
+                asked = [self.asked(split, row, *key) for row in rows]
+                right = torch.tensor([self._number(each.answer) for each in asked])
+                pictures = self.images([Item(self.scene(split, row, *key).image) for row in rows])
+                return {**pictures, **self._read([each.text for each in asked]), "answer": right}
+
+            return loader_of(make, -(-number // size), identity, f"{number:,} scenes an epoch, a question each")
+        ids, right = self._encoded(split)
+        features, owners = self.features(split), self._kept_owners(split)
+        planned = lru_cache(maxsize=1)(lambda epoch: plan(ids.lengths, size, (seed, epoch) if shuffle else None))
+
+        def take(epoch: int, k: int) -> Batch:
+            rows = planned(epoch)[k]
+            question, lengths = pad(ids, rows)
+            answer = torch.from_numpy(right[rows])
+            return {
+                "features": features[owners[rows]],
+                "question": question,
+                "question_lengths": lengths,
+                "answer": answer,
+            }
+
+        identity["content"] = zlib.crc32(right.tobytes(), zlib.crc32(ids.ids.tobytes()))
+        report = (
+            f"{len(right):,} questions about {len(features):,} images, {len(self.words):,} words, "
+            f"{len(self.classes):,} answers, {100 * float((right < 0).mean()):.1f} % of the right ones unknown"
+            + (f"; {self.bad}" if self.bad.total else "")
+        )
+        return loader_of(take, len(planned(0)), identity, report)
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Metrics
+
+    def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
+        """Of the answers to the first questions of a split, in percent: ``exact``, where they have one right answer, or
+        ``vqa``, where people gave several, and what the most frequent answer of training would get (``frequent``). Of
+        scenes, in percent, ``exact`` of each kind of question, how often the first and the last hop point at the first
+        and the last object that must be looked at, and the ``chance`` of a random cell for the latter."""
+        labels = [each.label for each in found]
+        if self.generated:
+            return self._of_scenes(split, found, labels)
+        given = [each.answers for each in self._part(split)[: len(found)]]
+        if all(len(many) == 1 for many in given):
+            wanted = [many[0] for many in given]
+            frequent = metrics.exact([self.classes[0]] * len(labels), wanted)
+            return {"exact": metrics.exact(labels, wanted), "frequent": frequent}
+        frequent = metrics.agreement([self.classes[0]] * len(labels), given)
+        return {"vqa": metrics.agreement(labels, given), "frequent": frequent}
+
+    def _of_scenes(self, split: str, found: Sequence[Any], labels: Sequence[str]) -> dict[str, float]:
+        asked = [self.asked(split, row) for row in range(len(found))]
+        wanted = [each.answer for each in asked]
+        values = {"exact": metrics.exact(labels, wanted)}
+        for kind in sorted({each.kind for each in asked}):
+            rows = [row for row, each in enumerate(asked) if each.kind == kind]
+            values[kind] = metrics.exact([labels[row] for row in rows], [wanted[row] for row in rows])
+        looked = [row for row, each in enumerate(asked) if each.about and found[row].weights]
+        for name, which in (("pointing_first", 0), ("pointing", -1)):
+            maps = [list(found[row].weights.values())[which][-1].numpy() for row in looked]
+            boxes = [self.scene(split, row).things[asked[row].about[which]].box for row in looked]
+            if maps:
+                hits, chance = pointing.pointing_game(np.stack(maps), boxes)
+                values |= {name: 100 * hits, "chance": 100 * chance}
+        return values
+
+
+def _asked(item: Query) -> str:
+    return f"{item.question.rstrip('? ')}?"
+
+
+def _likeliest(answers: Sequence[str]) -> str:
+    """The most frequent, the first of several."""
+    return Counter(answers).most_common(1)[0][0]

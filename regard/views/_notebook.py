@@ -1,0 +1,19 @@
+"""Figures that a notebook shows as they are, without ``%matplotlib inline``."""
+
+from __future__ import annotations
+
+import io
+
+from matplotlib import figure
+
+from regard.views._shared import quiet
+
+
+class Figure(figure.Figure):
+    """Matplotlib's, not known to pyplot, which would keep it alive."""
+
+    def _repr_png_(self) -> bytes:
+        data = io.BytesIO()
+        with quiet():
+            self.savefig(data, format="png")
+        return data.getvalue()

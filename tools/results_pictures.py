@@ -1,0 +1,169 @@
+"""Train and measure the tables of docs/results.md on captions, video, sets, recipes and visual questions.
+
+    .venv/bin/python tools/results_pictures.py                     # all; the data must be at hand
+    .venv/bin/python tools/results_pictures.py vqa sets            # these
+    .venv/bin/python tools/results_pictures.py --list              # what is done, and how many minutes are left
+    .venv/bin/python tools/results_pictures.py --jobs 2            # two trainings side by side, of one thread each
+
+Every training is a run of its own under --runs, made by `regard train` and taken up where it stopped. Numbers are those
+of the test split, of Flickr8k, whose test images are not at hand, of the validation split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lab import Cell, Measured, Table, print_tables
+
+Rows = Mapping[str, Sequence[Cell]]
+"""A title, and its trainings: one for each seed."""
+
+
+class Pictures(Measured):
+    """Trainings on pictures and video, and what they are measured by."""
+
+    def split(self, cell: Cell) -> str:
+        return "valid" if self._recipe(cell).sections["task"].get("data") == "flickr8k" else "test"
+
+
+def cells(rows: Rows) -> list[Cell]:
+    """All of some rows."""
+    return [cell for many in rows.values() for cell in many]
+
+
+def lines(lab: Pictures, rows: Rows, metrics: Mapping[str, str]) -> Iterator[str]:
+    """A line for each row: the heading of each metric, and its name."""
+    yield "| | " + " | ".join([*metrics, "minutes"]) + " |\n|---|" + "---|" * (len(metrics) + 1)
+    for title, many in rows.items():
+        there = lab.measure(many[0])
+        told = [lab.mean(many, name)[0] if name in there else "" for name in metrics.values()]
+        yield "| " + " | ".join([title, *told, lab.mean(many, "minutes")[1]]) + " |"
+
+
+def row(recipe: str, minutes: float, *changes: str, seeds: int = 1) -> list[Cell]:
+    """A recipe with changes, for some seeds."""
+    name = "-".join([recipe, *(change.rpartition(".")[2].replace("=", "") for change in changes)])
+    return [Cell(name, recipe, minutes, changes, seed) for seed in range(seeds)]
+
+
+CAPTIONS = {
+    "soft, 7 × 7": row("caption-flickr8k", 45),
+    "soft, without the penalty": row("caption-flickr8k", 45, "penalty=0.0"),
+    "hard": row("caption-flickr8k-hard", 60),
+    "looks once": row("caption-flickr8k-once", 20),
+}
+
+
+def captions(lab: Pictures) -> Iterator[str]:
+    """Captions of Flickr8k, validation split."""
+    metrics = {"BLEU-1": "bleu1", "BLEU-4": "bleu4", "ROUGE-L": "rouge_l", "CIDEr-D": "cider_d"}
+    yield from lines(lab, CAPTIONS, {**metrics, "variation of maps": "variation", "entropy": "entropy"})
+
+
+SCENES = {
+    "soft": row("caption-scenes", 13),
+    "hard": row("caption-scenes-hard", 15),
+}
+
+
+def scenes(lab: Pictures) -> Iterator[str]:
+    """Captions of generated scenes."""
+    yield from lines(lab, SCENES, {"BLEU-4": "bleu4", "true": "true", "pointing": "pointing", "chance": "chance"})
+
+
+def _four(recipe: str, minutes: float) -> dict[str, list[Cell]]:
+    return {
+        f"{recipe}, mean of the frames": row(recipe, minutes, "temporal=false", "local=false"),
+        f"{recipe}, + motion": row(recipe, minutes, "temporal=false", "local=true"),
+        f"{recipe}, + attention over frames": row(recipe, minutes, "temporal=true", "local=false"),
+        f"{recipe}, + both": row(recipe, minutes),
+    }
+
+
+VIDEO = {**_four("video-msvd", 15), **_four("video-moves", 10)}
+
+
+def video(lab: Pictures) -> Iterator[str]:
+    """Captions of clips: the four rows of the paper's table."""
+    yield from lines(lab, VIDEO, {"BLEU-4": "bleu4", "CIDEr-D": "cider_d", "true": "true", "pointing": "pointing"})
+
+
+PREDICTORS = {
+    "order-free Transformer": (),
+    "BCE": ("predictor=bce",),
+    "soft IoU": ("predictor=iou",),
+    "target distribution": ("predictor=td",),
+    "BCE + cardinality": ("predictor=bce", "cardinality=true"),
+    "target distribution + cardinality": ("predictor=td", "cardinality=true"),
+}
+SETS = {
+    f"{recipe}, {title}": row(recipe, minutes, *changes, seeds=seeds)
+    for recipe, minutes, seeds in (("set-scenes", 5, 1), ("set-plates", 4, 3), ("set-flickr8k", 10, 1))
+    for title, changes in PREDICTORS.items()
+}
+
+
+def sets(lab: Pictures) -> Iterator[str]:
+    """Sets of labels; *frequent* always names the most frequent labels."""
+    metrics = {"F1": "f1", "F1 by label": "f1_class", "IoU": "iou", "size error": "size_error"}
+    yield from lines(lab, SETS, {**metrics, "frequent": "f1_frequent", "pointing": "pointing"})
+
+
+FUSIONS = ("concatenated", "independent", "image_first", "ingredients_first")
+RECIPES = {
+    f"{recipe}, {fusion}": row(recipe, minutes, f"fusion={fusion}")
+    for recipe, minutes in (("recipe-photos", 10), ("recipe-dishes", 6))
+    for fusion in FUSIONS
+}
+
+
+def recipes(lab: Pictures) -> Iterator[str]:
+    """Recipes from photographs: the four ways to fuse, perplexity with both, either or none."""
+    metrics = {"F1": "f1", "frequent": "f1_frequent", "perplexity": "perplexity", "image alone": "perplexity_image"}
+    others = {"ingredients alone": "perplexity_ingredients", "neither": "perplexity_neither"}
+    yield from lines(lab, RECIPES, {**metrics, **others})
+
+
+ANSWERERS = {
+    "two hops": (),
+    "one hop": ("hops=1",),
+    "the question alone": ("hops=0",),
+    "two hops, keys tied to values": ("tied=true",),
+    "two hops, words without context": ("reader=words",),
+    "stacked attention, two layers": ("system.name=san",),
+    "stacked attention, one layer": ("system.name=san", "hops=1"),
+}
+VQA_SCENES = {title: row("vqa-scenes", 8, *changes) for title, changes in ANSWERERS.items()}
+VQA_DAQUAR = {title: row("vqa-daquar", 4, *changes, seeds=3) for title, changes in ANSWERERS.items()}
+
+
+def vqa_scenes(lab: Pictures) -> Iterator[str]:
+    """Questions about generated scenes, percent right of each kind, and where the hops point."""
+    kinds = {kind: kind for kind in ("exist", "colour", "shape", "relation")}
+    others = {"first hop points": "pointing_first", "last hop points": "pointing", "chance": "chance"}
+    yield from lines(lab, VQA_SCENES, {**kinds, **others})
+
+
+def vqa_daquar(lab: Pictures) -> Iterator[str]:
+    """Questions about the 155 photographs of DAQUAR that are held out, percent exactly right."""
+    yield from lines(lab, VQA_DAQUAR, {"exact": "exact", "always the most frequent": "frequent"})
+
+
+TABLES = {
+    "captions": Table(lambda: cells(CAPTIONS), captions),
+    "scenes": Table(lambda: cells(SCENES), scenes),
+    "video": Table(lambda: cells(VIDEO), video),
+    "sets": Table(lambda: cells(SETS), sets),
+    "recipes": Table(lambda: cells(RECIPES), recipes),
+    "vqa-scenes": Table(lambda: cells(VQA_SCENES), vqa_scenes),
+    "vqa-daquar": Table(lambda: cells(VQA_DAQUAR), vqa_daquar),
+}
+
+
+def main() -> None:
+    """Train what is missing, and print Markdown tables."""
+    print_tables(__doc__, TABLES, Pictures)
+
+
+if __name__ == "__main__":
+    main()
