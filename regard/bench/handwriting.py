@@ -62,8 +62,8 @@ def writing(lines: int, points: int, hidden: int) -> Case:
 
 def training(lines: int, points: int, hidden: int) -> Case:
     """The loss of a batch and its gradients."""
-    unclipped = {"clip_gates": 1e9, "clip_output": 1e9}
-    model, batch = Handwriting(Config(CHARACTERS, hidden=hidden, **unclipped)), batch_of(lines, points)
+    unclipped = Config(CHARACTERS, hidden=hidden, clip_gates=1e9, clip_output=1e9)
+    model, batch = Handwriting(unclipped), batch_of(lines, points)
     contenders: dict[str, Callable[[], Tensor]] = {
         "ours": lambda: model(batch)["loss"],
         "eager": lambda: plain_loss(model, batch),
@@ -90,7 +90,7 @@ def plain_writing(model: Handwriting, batch: Batch, points: int) -> Tensor:
     kappa, read = torch.zeros(lines, config.window), torch.zeros(lines, config.characters)
     point, found, rows, count = batch["points"][:, 0], [], torch.arange(lines), config.mixtures
     for drawn in noise:
-        below = []
+        below: list[Tensor] = []
         for n, cell in enumerate(model.cells):
             states[n] = cell(torch.cat([point, read, *below], -1), states[n])
             if n == 0:
