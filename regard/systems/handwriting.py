@@ -13,8 +13,9 @@ Without characters it is the prediction network of section 4. What comes next is
 for the offset and a Bernoulli for the pen (eqs. 15-25); the loss is −log p in nats per point (eq. 26), by log-sum-exp.
 A text is written by drawing points. With a bias b, σ = exp(σ̂ − b) and π = softmax(π̂ (1 + b)) (eqs. 61-62): tidier.
 Primed with points and their text, it goes on in that style. The text is over when φ one place behind it is larger than
-at every character. The window runs ahead of the pen, so that the bar of a last t would be missing: it stops when the
-pen then rests, lifted twice in a row, as lines of the training data end, or after the points of one more character.
+at every character. The window runs ahead of the pen, so that the bar of a last t would be missing: it then stops where
+the pen is lifted and likely to be lifted again, as it rests at the end of lines of the training data, or else after the
+points of one or two more characters.
 
 Gradients are clipped as in the paper, each number of the gradient of the sum over points: within ±100 where they enter
 the output layer's sums, within ±10 at the sums of each LSTM gate.
@@ -45,6 +46,8 @@ from regard.layers.use import Use
 Batch = dict[str, Tensor]
 CORRELATION = 0.95
 """The largest |ρ|."""
+RESTS = math.log(0.25 / 0.75)
+"""The logit of the pen from which on it is expected to rest."""
 BLOCK = 256
 """Points for which noise is drawn at once."""
 
@@ -138,7 +141,7 @@ class Handwriting(nn.Module):
 
     A batch has ``points`` (B, T + 1, 3) from the point where the line begins, ``lengths`` (B,), how many follow it, and
     for synthesis ``text`` (B, U), numbers of characters, and ``text_lengths`` (B,). With ``rests`` the last point of
-    each line is a rest of the pen, which is learned and not measured.
+    each line is a rest of the pen: that it is lifted again is learned, and not measured.
     """
 
     uses: ClassVar[dict[str, Use]] = {
@@ -179,11 +182,12 @@ class Handwriting(nn.Module):
         expected = self.mixture(rows)
         where = -expected.log_density(target[:, :2])
         pen = functional.binary_cross_entropy_with_logits(expected.pen, target[:, 2], reduction="none")
-        loss = (where.sum() + pen.sum()) * share
-        if rests:
+        if rests:  # the offset of a rest is always 0, on which a density would only grow
             moves = torch.ones_like(where).index_fill_(0, lengths.cumsum(0) - 1, 0.0)
-            where, pen = where * moves, pen * moves
-        where, pen = where.detach().sum() * share, pen.detach().sum() * share
+            loss, where, pen = (where * moves).sum() + pen.sum(), where * moves, pen * moves
+        else:
+            loss = where.sum() + pen.sum()
+        loss, where, pen = loss * share, where.detach().sum() * share, pen.detach().sum() * share
         return {"loss": loss, "count": count, "nll": where + pen, "where": where, "pen": pen}
 
     def mixture(self, raw: Tensor) -> Mixture:
@@ -308,7 +312,6 @@ class Handwriting(nn.Module):
         lengths, going, stopped = last.copy(), last > 0, np.zeros(count, bool)
         over = np.full(count, limit + 1)  # since when the text is
         places = self._text(batch)[1].cpu().numpy() if self.config.characters else None
-        lifted = np.zeros(count, bool)
         for t in range(limit):
             phi, raw = pen.step(point)
             if places is not None:
@@ -316,10 +319,9 @@ class Handwriting(nn.Module):
                 before = np.where(np.arange(phi.shape[1]) < places[:, None], phi, 0).max(1)
                 over = np.where((behind > before) & (t >= ends), np.minimum(over, t), over)
                 since, up = t - over, (point[:, 2] > 0.5).cpu().numpy()
-                rests = (since >= 0) & up & lifted
                 late = (since >= 2 * self.config.pace) | ((since >= self.config.pace) & up)
-                here, lifted = going & (rests | late), up
-                lengths[here], stopped[here], going[here] = t - rests[here], True, False
+                here = going & ((since >= 0) & up & (raw[:, 0] > RESTS) | late)
+                lengths[here], stopped[here], going[here] = t, True, False
                 if not going.any():
                     break
             pen.draw(noise[:, t], biases, next_point)
