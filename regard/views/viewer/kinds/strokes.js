@@ -10,7 +10,8 @@ import { register } from "../registry.js";
 import { direction, visible } from "../text.js";
 import { onTheme, ramp } from "../theme.js";
 
-const PACE = 25; // milliseconds a point
+const PACE = [25, 750]; // the shortest and the longest time for a point, in milliseconds
+const LEAST = 4000; // for a whole line, so that a few points are not over at once
 
 register("strokes", (data, root, { signal, announce, keyboard }) => {
   const { points, begins, box, characters, weights, density } = data;
@@ -21,7 +22,7 @@ register("strokes", (data, root, { signal, announce, keyboard }) => {
 
   const clock = player({
     noun: "point",
-    pace: PACE,
+    pace: Math.min(Math.max(LEAST / Math.max(count, 1), PACE[0]), PACE[1]),
     signal,
     keyboard,
     change: (value) => { time = value; paint(); },
