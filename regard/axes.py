@@ -95,6 +95,26 @@ class Frames(Axis):
 
 
 @dataclass(frozen=True, eq=False)
+class Strokes(Axis):
+    """Points of a pen, in their order.
+
+    Attributes:
+        points: (N, 3): x, y downwards, and 1 if the pen is lifted after it.
+        begins: how many of them were given and not written.
+    """
+
+    points: Any = None
+    begins: int = 0
+
+    view: ClassVar[str] = "strokes"
+
+    @classmethod
+    def of(cls, points: Any, begins: int = 0) -> Strokes:
+        """Named by their numbers."""
+        return cls([str(number) for number in range(1, len(points) + 1)], points=points, begins=begins)
+
+
+@dataclass(frozen=True, eq=False)
 class Spectrogram(Axis):
     """Frames of sound, in their order.
 

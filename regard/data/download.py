@@ -229,6 +229,20 @@ SETS: dict[str, DataSet] = {
         page="https://github.com/UniversalDependencies/UD_English-EWT",
         by_hand="Take the .conllu files from {page} and put them into {folder}",
     ),
+    "iam-ondb": DataSet(
+        about="lines of handwriting as strokes of a pen, of 221 writers (Liwicki & Bunke 2005)",
+        licence="for research; neither the data nor what is trained on it is redistributed here",
+        page="https://fki.tic.heia-fr.ch/databases/iam-on-line-handwriting-database",
+        by_hand="Register at {page}, and write the lines as lines.npz (points, offsets, ids and text) or .jsonl, see "
+        "regard/data/strokes.py, into {folder}",
+    ),
+    "sketches": DataSet(
+        about="kanji of KanjiVG and characters of Omniglot as strokes, in .npz files",
+        licence="KanjiVG CC BY-SA 3.0, Omniglot MIT",
+        page="https://github.com/hardmaru/sketch-rnn-datasets",
+        by_hand="Take the .npz files from {page}, write each split as one array (N, 3) with its offsets, train and "
+        "train_offsets, and put them into {folder}",
+    ),
     "wmt14-en-de": DataSet(
         about="4.5 million sentences of European news and parliament, English and German",
         licence="for research",

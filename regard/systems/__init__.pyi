@@ -7,6 +7,7 @@ from regard.systems.cnn import CNN as CNN
 from regard.systems.draw import DRAW as DRAW
 from regard.systems.gat import GAT as GAT
 from regard.systems.gpt import Gpt as Gpt
+from regard.systems.handwriting import Handwriting as Handwriting
 from regard.systems.image_to_set import ImageToSet as ImageToSet
 from regard.systems.inverse_cooking import InverseCooking as InverseCooking
 from regard.systems.listen_attend_spell import ListenAttendSpell as ListenAttendSpell

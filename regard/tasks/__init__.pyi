@@ -7,6 +7,7 @@ from regard.tasks.cooking import Cooking as Cooking
 from regard.tasks.counting import Counting as Counting
 from regard.tasks.digits import Digits as Digits
 from regard.tasks.graphs import Graphs as Graphs
+from regard.tasks.handwriting import Handwriting as Handwriting
 from regard.tasks.image_sets import ImageSets as ImageSets
 from regard.tasks.masked_text import MaskedText as MaskedText
 from regard.tasks.number_words import NumberWords as NumberWords
