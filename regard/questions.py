@@ -133,6 +133,17 @@ class Clip(File):
     what: ClassVar[str] = "clip"
 
 
+@dataclass(frozen=True)
+class Sound(File):
+    """A recording; a form can also make one with a microphone. It sends at most ``seconds`` of one, at ``rate`` samples
+    a second of 8 bits."""
+
+    seconds: int = 10
+    rate: int = 8000
+    suffixes: ClassVar[tuple[str, ...]] = (".wav", ".flac")
+    what: ClassVar[str] = "recording"
+
+
 def form(verb: str, **inputs: Input) -> Any:
     """A type of question; ``verb`` is what the button of its form says."""
     fields: list[Any] = []

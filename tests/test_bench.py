@@ -69,10 +69,10 @@ def test_rows_of_modern_heads(capsys, monkeypatch):
     """Small ones: each compares the same numbers before it is timed, and the growth of windows is printed."""
     monkeypatch.setattr(attention, "_cases", lambda: iter(small))
     small = [
-        partial(attention._sliding, 512, True),
-        partial(attention._sliding, 512, False),
-        *(partial(attention._sliding, length, True, grows=True) for length in (256, 512)),
-        attention._grouped,
+        partial(attention._sliding, 256, True),
+        partial(attention._sliding, 256, False),
+        *(partial(attention._sliding, length, True, grows=True) for length in (128, 256)),
+        partial(attention._grouped, 1, 64),
         partial(attention._checked, 2, 16),
     ]
     before = spoiled.harmless

@@ -275,10 +275,9 @@ def _sliding(length: int, before: bool, target: str = "", grows: bool = False) -
     return Case(work, contenders, [query, key, value], target, ("forward+backward",))
 
 
-def _grouped() -> Case:
+def _grouped(batch: int = 8, length: int = 2048) -> Case:
     """One query of each of eight heads at a cache with two heads of keys, against one where they were repeated before,
     and against SDPA with keys that are repeated at the call, as Hugging Face's models do."""
-    batch, length = 8, 2048
     query = torch.randn(batch, 8, 1, 64)
     key, value = (torch.randn(batch, 2, length, 64) for _ in range(2))
     many = [tensor.repeat_interleave(4, dim=1) for tensor in (key, value)]

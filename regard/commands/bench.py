@@ -37,6 +37,12 @@ def bench_graphs(json_file: JsonFile = None, quick: Quick = False, only: Only = 
     _bench("graphs", json_file, quick, only)
 
 
+@bench.command("handwriting")
+def bench_handwriting(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
+    """Time writing and its training against plain PyTorch."""
+    _bench("handwriting", json_file, quick, only)
+
+
 @bench.command("memory")
 def bench_memory(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
     """Time the systems with a memory against plain PyTorch."""
@@ -53,6 +59,12 @@ def bench_record(json_file: JsonFile = None, quick: Quick = False, only: Only = 
 def bench_serve(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
     """Time the server: 32 clients, with and without batching."""
     _bench("serve", json_file, quick, only)
+
+
+@bench.command("speech")
+def bench_speech(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
+    """Time features, location-aware attention and recognition."""
+    _bench("speech", json_file, quick, only)
 
 
 @bench.command("threads")

@@ -50,3 +50,14 @@ def pharaoh(text: str) -> list[Link]:
     """``"0-0 1-2"`` → [(0, 0), (1, 2)]."""
     links = re.findall(r"(\d+)-(\d+)", text)
     return [(int(source), int(target)) for source, target in links]
+
+
+def kendall(weights: np.ndarray) -> float:
+    """Kendall's τ_b between the rows of weights (T, S) and the columns that they look at hardest: 1 if attention only
+    goes on, −1 if it only goes back; 1 for a single row."""
+    peaks = np.asarray(weights).argmax(-1)
+    ahead = np.sign(peaks[None, :] - peaks[:, None])[np.triu_indices(len(peaks), 1)]
+    untied = np.count_nonzero(ahead)
+    if not untied:
+        return 1.0 if len(peaks) < 2 else 0.0
+    return float(ahead.sum() / np.sqrt(float(len(ahead)) * untied))

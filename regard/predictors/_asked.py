@@ -43,6 +43,18 @@ class AskedPredictor(Predictor):
         """What it was trained on, in a few words."""
         return self.task.origin()
 
+    def read(self, questions: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+        """For each question None, or the error that says what is wrong with it; and the items of the others, by their
+        numbers."""
+        answers: list[Any] = [None] * len(questions)
+        items: dict[int, Any] = {}
+        for row, question in enumerate(questions):
+            try:
+                items[row] = self.task.read(question)
+            except ValueError as error:
+                answers[row] = error
+        return answers, items
+
     def answer(self, file: Path | None, *, as_json: bool = False, **fields: Any) -> Iterator[str]:
         """What ``regard predict`` prints: the answer to each question of a file, or of standard input.
 
@@ -54,11 +66,12 @@ class AskedPredictor(Predictor):
         while group := list(itertools.islice(asked, size)):
             for one, found in zip(group, self.ask([one.question for one in group]), strict=True):
                 if isinstance(found, ValueError):
-                    raise ValueError(f"{one.place}: {found}" if one.place else str(found))
+                    raise ValueError(_placed(one.place, found))
                 if as_json:
                     yield json.dumps({**one.given, "text": found.text, **found.fields}, ensure_ascii=False)
                 else:
-                    yield f"{one.name}\t{found.text}" if one.name else found.text
+                    # A document, such as subtitles, stands for itself.
+                    yield f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
 
     def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
         """What ``regard show`` shows of each question, given as its text or file, or by its fields, or of the first
@@ -72,9 +85,14 @@ class AskedPredictor(Predictor):
                 raise ValueError(f"{self.name}: say what to show")
         for one, found in zip(named, self.ask([one.question for one in named]), strict=True):
             if isinstance(found, ValueError):
-                raise ValueError(f"{one.place}: {found}" if one.place else str(found))
+                raise ValueError(_placed(one.place, found))
             heading = "\n".join(filter(None, [f"{one.place}: {found.text}" if one.place else found.text, *found.notes]))
             shown: Sequence[Picture | None] = found.pictures or [None]
             for picture in shown:
                 yield heading, picture
                 heading = ""
+
+
+def _placed(place: str, error: ValueError) -> str:
+    """What is wrong and where, which is said once."""
+    return str(error) if not place or str(error).startswith(f"{place}:") else f"{place}: {error}"

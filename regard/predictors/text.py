@@ -17,9 +17,11 @@ import torch
 from torch import Tensor
 
 from regard import decode, record
+from regard._lazy import nearest
 from regard.axes import Words, merge
 from regard.data.tokens import UNKNOWN
 from regard.decode.written import Written
+from regard.explain import flow, rollout
 from regard.predictors._heads import Heads, head_name
 from regard.predictors._processes import spread
 from regard.predictors.predictor import Answer, lines, track
@@ -28,6 +30,7 @@ from regard.views.picture import Picture
 
 CHUNK = 512
 """Sentences that are sorted by length and decoded together."""
+EXPLAIN = {"rollout": rollout, "flow": flow}
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,16 +205,21 @@ class Text(Heads):
         return told
 
     @torch.inference_mode()
-    def own(self, sentence: str) -> tuple[list[str], Tensor] | None:
+    def own(self, sentence: str, explain: str | None = None) -> tuple[list[str], Tensor] | None:
         """The sentence in words, with its end, and where each of them looks among them, (L, H, T, T); None if the
-        system does not look at its own words."""
+        system does not look at its own words. ``explain`` is as in :meth:`look`, and then L = H = 1."""
         ((_, batch),) = self.task.batches([sentence])
         words = self.task.axes(sentence)["words"]
         with record(self.model) as tape:
             self.model.start(self.moved(batch))
         square = (1, len(words.groups), len(words.groups))
         looks = [tape[name].weights[0] for name in tape if (1, *tape[name].shape[-2:]) == square]
-        return (list(words.labels), merge(torch.stack(looks), words, words)) if looks else None
+        if not looks:
+            return None
+        weights = torch.stack(looks)
+        if explain is not None:
+            weights = EXPLAIN[explain]([layer[None] for layer in looks])[None]  # (1, 1, T, T), through all layers
+        return list(words.labels), merge(weights, words, words)
 
     def look(
         self,
@@ -221,6 +229,7 @@ class Text(Heads):
         own: bool = False,
         word: str | None = None,
         layer: int | None = None,
+        explain: str | None = None,
     ) -> Iterator[tuple[str, Picture | None]]:
         """Where each word of the answer to each sentence came from.
 
@@ -229,11 +238,14 @@ class Text(Heads):
             own: self-attention within the sentence instead.
             word: the same of one word, in all heads.
             layer: the layer in which that is drawn, from 1; the last if None.
+            explain: ``rollout`` or ``flow``: self-attention through all layers instead.
         """
         if not what:
             raise ValueError("say which sentence to answer, for example: 'I love coffee.'")
-        if own or word is not None:
-            yield from (self._own_picture(sentence, word, layer) for sentence in what)
+        if explain is not None and explain not in EXPLAIN:
+            raise ValueError(f"explain cannot be {explain!r}: {nearest(explain, list(EXPLAIN))}")
+        if own or word is not None or explain is not None:
+            yield from (self._own_picture(sentence, word, layer, explain) for sentence in what)
             return
         for sentence in what:
             if not sentence.strip():
@@ -247,14 +259,17 @@ class Text(Heads):
     def _title(self, best: Written) -> str:
         return best.item
 
-    def _own_picture(self, sentence: str, word: str | None, layer: int | None) -> tuple[str, Picture | None]:
-        found = self.own(sentence) if sentence.strip() else None
+    def _own_picture(
+        self, sentence: str, word: str | None, layer: int | None, explain: str | None
+    ) -> tuple[str, Picture | None]:
+        found = self.own(sentence, explain) if sentence.strip() else None
         if found is None:
             why = "this system has no self-attention" if sentence.strip() else "nothing to read"
             return f"{sentence}\n  ({why})", None
         words, weights = found
         told = f"the last of {len(weights)} layers, the mean of its {weights.shape[1]} heads"
         told = told if word is None else f"where {word!r} looks, layer.head"
+        told = told if explain is None else f"self-attention through all layers, by {explain}"
         return f"{sentence}\n{told}", heads.picture(weights, words, word=word, layer=layer, title=sentence)
 
     # Questions

@@ -171,7 +171,9 @@ def described(system: str) -> tuple[str, str]:
     """What a system is, and its paper: the first line and the first reference of its module's docstring."""
     found = registry.system(system)
     first, _, rest = (sys.modules[found.__module__].__doc__ or "").partition("\n\n")
-    reference = re.match(r"(.+?\(arXiv:[^)]+\))", " ".join(rest.split()))
+    rest = " ".join(rest.split())
+    # A paper that is not on arXiv names its publisher: Radford et al. 2018, … (OpenAI).
+    reference = re.match(r"(.+?\(arXiv:[^)]+\))", rest) or re.match(r"([^()]+ \([A-Z][^()]*\))", rest)
     return " ".join(first.split()), reference[1].replace("*", "") if reference else ""
 
 
@@ -220,6 +222,9 @@ def _described(given: questions.Input) -> tuple[Any, Mapping[str, Any], Mapping[
             return list[line], {"max_length": given.most}, widget
         case questions.Image():
             return str, {"max_length": _base64(given.longest)}, {"widget": "image", "side": given.side}
+        case questions.Sound():
+            widget = {"widget": "sound", "accept": ",".join(given.suffixes), "seconds": given.seconds}
+            return str, {"max_length": _base64(given.longest)}, {**widget, "rate": given.rate}
         case questions.File():
             widget = {"widget": "file", "accept": ",".join(given.suffixes), "longest": given.longest}
             return str, {"max_length": _base64(given.longest)}, widget

@@ -22,7 +22,8 @@ knows its neighbours: in *the red circle* no word alone tells a red circle from 
 place knows where it is (:class:`regard.layers.answers.Placed`), without which *left of* has no meaning. Scores are
 divided by √d, without which the first maps are of single places that no question chose. The paper has no W_O: whether
 what was seen is what was asked for is learned late if Oᴷ, which is also what a hop would ask with, must itself say so.
-The image's network is frozen, or a small one that is trained along, where the paper's is fine-tuned.
+With ``tied = false`` keys of further hops have a matrix of their own. The image's network is frozen, or a small one
+that is trained along, where the paper's is fine-tuned.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), ``question`` (B, T), word ids with 0 for
 padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers.
@@ -55,9 +56,11 @@ class Config(answers.Config):
 
     Attributes:
         reader: ``words``, the paper's, or ``lstm``.
+        tied: whether the keys of a further hop are the values of the hop before, as in the paper.
     """
 
     reader: str = "lstm"
+    tied: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -113,6 +116,7 @@ class SMemVQA(answers.Answerer):
             later = [regard.Attention("scaled_dot") for _ in range(hops - 1)]
             self.looks = nn.ModuleList([regard.Attention(BestWord(dim, dim)), *later])
             self.values = nn.ModuleList(nn.Linear(dim, dim) for _ in range(hops))
+            self.keys = nn.ModuleList() if config.tied else nn.ModuleList(nn.Linear(dim, dim) for _ in later)
         else:
             self.uses = {}
         self.joint = nn.Linear(dim, 2 * dim)
@@ -126,10 +130,10 @@ class SMemVQA(answers.Answerer):
         if self.config.hops:
             places = self.places(self.dropout(self.grid(batch)))
             query, key = words.flatten(1)[:, None], places
-            for look, values in zip(self.looks, self.values):
+            for hop, (look, values) in enumerate(zip(self.looks, self.values)):
                 value = values(places)
                 known = known + look(query, key, value).context
-                query, key = known, value
+                query, key = known, self.keys[hop](places) if hop < len(self.keys) else value
         return self.output(self.dropout(torch.relu(self.joint(known[:, 0]))))
 
     def _read(self, batch: Batch) -> tuple[Tensor, Tensor]:

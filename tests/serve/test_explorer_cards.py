@@ -14,6 +14,7 @@ from explorer_models import RECIPES, small
 from PIL import Image
 from pydantic import ValidationError
 
+from regard.data import sound
 from regard.data.canvases import STROKES
 from regard.predictors import graph as graph_predictor
 from regard.predictors.digits import Digits as TrainedDigits
@@ -285,6 +286,38 @@ class TestVideo:
     def test_a_clip_of_the_wrong_shape_is_told(self):
         found = ask(Card(small("video-moves")), clip=self.file(images=np.ones((8, 8), np.uint8)))
         assert isinstance(found, Problem) and "(frames, height, width, 3) of bytes was expected" in found.detail
+
+
+class TestSound:
+    wave = (0.5 * np.sin(np.arange(8000) / 3)).astype(np.float32)
+
+    def file(self, data):
+        return base64.b64encode(data).decode()
+
+    def test_a_recording_that_was_sent_is_heard(self):
+        card = Card(small("speech-digits"))
+        found = ask(card, sound=self.file(sound.wav(self.wave)))
+        assert [each["word"] for each in found.answers[0]["times"]] == found.answers[0]["words"]
+        assert not found.pictures or found.pictures[0].kind == "spectrogram"
+        schema = card.Question.model_json_schema()["properties"]["sound"]
+        assert schema["widget"] == "sound" and schema["accept"] == ".wav,.flac" and schema["default"] == ""
+        assert (schema["rate"], schema["seconds"]) == (8000, 10)
+
+    @pytest.mark.parametrize(
+        ("data", "told"),
+        [
+            ("not base64", "the recording is not the bytes of a file in base64"),
+            (base64.b64encode(b"text").decode(), "the recording: not sound that can be read"),
+            (base64.b64encode(sound.wav(0 * wave)).decode(), "the recording: silence"),
+        ],
+    )
+    def test_what_is_no_recording_is_told(self, data, told):
+        found = ask(Card(small("speech-digits")), sound=data)
+        assert isinstance(found, Problem) and told in found.detail
+
+    def test_a_recording_is_bounded(self):
+        with pytest.raises(ValidationError):
+            Card(small("speech-digits")).Question(sound="A" * 120_001)
 
 
 class TestCooking:

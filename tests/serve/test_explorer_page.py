@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import json
-import os
 import re
-import shutil
 import socket
 import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 import torch
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 import uvicorn
 from explorer_models import RECIPES, small
-from playwright import sync_api
 
 import regard
+from browser import chromium
 from regard import registry
+from regard.data import sound
 from regard.data.canvases import STROKES
 from regard.serve.app import create
 from regard.tasks.task import LANGUAGE
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium: install Debian's chromium, or name one in CHROMIUM")
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 TEXT = ["translate-en-es", "translate-en-es-rnn"]
 SHOTS = Path(__file__).parents[2] / "build" / "explorer"
 """Screenshots for whoever wants to see what was tested; git does not."""
@@ -62,10 +52,8 @@ def address():
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -338,6 +326,49 @@ class TestOtherKinds:
         assert said(answered(opened, count=2)).startswith(f"Node {name}: ")
         assert f"node={name}" in opened.url
         keep(opened, "graph")
+
+    def sent(self, opened, act):
+        """The wave that the page sends after ``act``."""
+        with opened.expect_request(lambda request: request.method == "POST") as waiting:
+            act()
+        return sound.read(base64.b64decode(waiting.value.post_data_json["sound"]))
+
+    def test_a_recording_is_chosen(self, visit, tmp_path):
+        tone = (0.5 * np.sin(2 * np.pi * 400 * np.arange(24_000) / 48_000)).astype(np.float32)
+        path = tmp_path / "stereo.wav"
+        soundfile.write(path, np.stack([tone, tone], 1), 48_000)
+        opened = visit("#/speech-digits")
+        answered(opened)
+        wave = self.sent(opened, lambda: opened.locator('[data-field="sound"] input').set_input_files(path))
+        answered(opened, count=2)
+        expected = 0.5 * np.sin(2 * np.pi * 400 * np.arange(len(wave)) / 8000)
+        assert len(wave) == pytest.approx(4000, abs=2)
+        assert np.abs(wave - expected)[200:-200].max() < 0.03  # 8 bits of the µ-law, and the browser's filter
+        assert opened.locator(".regard-view.spectrogram").count() == 1
+        assert "0.5 seconds" in opened.locator('[data-field="sound"]').inner_text()
+        keep(opened, "speech")
+        opened.get_by_role("button", name="Remove").click()
+        answered(opened, count=3)
+
+    def test_a_recording_is_made_with_the_microphone(self, visit):
+        opened = visit("#/speech-digits")
+        answered(opened)
+        opened.context.grant_permissions(["microphone"])
+        opened.get_by_role("button", name="Record", exact=True).click()
+        stop = opened.get_by_role("button", name="Stop")
+        stop.wait_for()
+        opened.wait_for_timeout(1500)
+        wave = self.sent(opened, stop.click)
+        assert 0.5 < len(wave) / 8000 < 5
+        answered(opened, count=2)
+
+    def test_what_is_no_recording_is_told(self, visit, tmp_path):
+        path = tmp_path / "text.wav"
+        path.write_text("hello")
+        opened = visit("#/speech-digits")
+        answered(opened)
+        opened.locator('[data-field="sound"] input').set_input_files(path)
+        opened.get_by_text("text.wav is not sound that can be read here.").wait_for()
 
     def test_a_model_that_is_not_there(self, visit):
         opened = visit("#/translate-en-ess")

@@ -20,9 +20,10 @@ def batch():
     return {name: value.double() if value.is_floating_point() else value for name, value in questions().items()}
 
 
-def test_two_hops_by_the_papers_equations():
+@pytest.mark.parametrize("tied", [True, False])
+def test_two_hops_by_the_papers_equations(tied):
     """Word by word and place by place, with embeddings as words."""
-    model, given = build(smem_vqa, "SMemVQA", reader="words"), batch()
+    model, given = build(smem_vqa, "SMemVQA", reader="words", tied=tied), batch()
     with torch.no_grad(), regard.record(model) as tape:
         got = model.logits(given)
         places = model.places(model.grid(given))
@@ -34,7 +35,8 @@ def test_two_hops_by_the_papers_equations():
             alpha = torch.softmax(c / 8**0.5, 0)
             first = [model.values[0](place) for place in s]
             o = sum(a * e for a, e in zip(alpha, first)) + model.question(sum(words) / length)
-            beta = torch.softmax(torch.stack([e @ o for e in first]) / 8**0.5, 0)
+            keys = first if tied else [model.keys[0](place) for place in s]
+            beta = torch.softmax(torch.stack([key @ o for key in keys]) / 8**0.5, 0)
             o2 = o + sum(b * model.values[1](place) for b, place in zip(beta, s))
             torch.testing.assert_close(got[row], model.output(torch.relu(model.joint(o2))))
             torch.testing.assert_close(tape["looks.0"].weights[row, 0], alpha)

@@ -127,6 +127,23 @@ class TestOwnWords:
         with pytest.raises(ValueError, match="no word is 'anmal': did you mean 'animal'"):
             list(model.show([self.SENTENCE], None, word="anmal"))
 
+    def test_explained(self, model, tmp_path):
+        """Through all layers: by hand on the words' mean weights it is near, since few words have several pieces."""
+        words, layers = model.own(self.SENTENCE)
+        again, found = model.own(self.SENTENCE, "rollout")
+        assert again == words and found.shape == (1, 1, 13, 13)
+        expected = torch.eye(13)
+        for layer in layers:
+            expected = (layer.mean(0) + torch.eye(13)) / 2 @ expected
+        assert torch.allclose(found[0, 0].sum(-1), torch.ones(13), atol=1e-5)
+        assert torch.allclose(found[0, 0], expected, atol=0.05)
+        said = "\n".join(model.show([self.SENTENCE], None, explain="rollout"))
+        assert "through all layers, by rollout" in said and "tired" in said
+        list(model.show(["I love coffee."], tmp_path / "flow.png", explain="flow"))
+        assert (tmp_path / "flow.png").stat().st_size > 5_000
+        with pytest.raises(ValueError, match=r"explain cannot be 'rolout'.*rollout"):
+            list(model.show([self.SENTENCE], None, explain="rolout"))
+
     def test_a_recurrent_network_has_none(self):
         (said,) = Predictor.open("translate-en-es-rnn").show(["I love coffee."], None, own=True)
         assert said.splitlines() == ["I love coffee.", "  (this system has no self-attention)"]

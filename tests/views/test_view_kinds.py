@@ -20,7 +20,9 @@ from regard.views import (
     page,
     positions,
     rectified,
+    spectrogram,
     stack,
+    strokes,
     weightings,
 )
 
@@ -48,6 +50,9 @@ BOX = np.array([[10.0, 8.0, 6.0, 1.0]] * STEPS)
 READ = shares(2, 8)
 LOOKED = shares(3, 16).reshape(3, 4, 4)
 SHOTS = shares(3, 5)
+PEN = np.array([[0, 0, 0], [4, 9, 1], [6, 0, 0], [9, 9, 1], [12, 3, 1]], np.float32)
+AT = np.array([[0.9, 0.6, 0.1, 0.0, 0.0], [0.1, 0.2, 0.8, 0.7, 0.1], [0.0, 0.0, 0.0, 0.2, 0.6]])
+STAIRS = np.kron(np.eye(5), np.full((1, 8), 0.125))
 GRID = np.stack(np.meshgrid(np.linspace(-0.5, 0.5, 5), np.linspace(-0.5, 0.5, 5)), axis=-1).astype(np.float32)
 
 
@@ -74,6 +79,10 @@ VIEWS = {
     "document": lambda: document.view(WORDS[:8], READ, rows=["who", "what"], marked=[1], question="Who is tired?"),
     "overlay": lambda: overlay.view(pixels(3, 16, 16), ["a", "black", "dog"], LOOKED),
     "film": lambda: film.view(pixels(5, 3, 12, 12), ["someone", "fries", "fish"], SHOTS),
+    "strokes": lambda: strokes.view(PEN, list("lo."), AT, density=pixels(6, 9)),
+    "spectrogram": lambda: spectrogram.view(
+        pixels(8, 40), list("hi yo"), STAIRS, 0.01, np.sin(np.arange(3200) / 5), 8000
+    ),
     "positions": lambda: positions.view(np.sin(np.outer(np.arange(30), 1 / 3 ** np.arange(8)))),
 }
 
@@ -253,6 +262,25 @@ class TestWhatIsShown:
         assert f"frame {SHOTS[2].argmax() + 1}," in opened.locator(".readout").inner_text()
         veils = [float(each.get_attribute("opacity")) for each in opened.locator(".stage rect").all()]
         assert int(np.argmin(veils)) == SHOTS[2].argmax() and min(veils) == 0
+
+    def test_strokes(self, show):
+        opened = show(VIEWS["strokes"]())
+        assert opened.locator(".ink").nth(1).get_attribute("d") == "M0,0L4,9M6,0L9,9M12,3L12,3"
+        opened.get_by_role("button", name="Letter 2, o").click()
+        assert opened.locator(".told").inner_text() == "3 of 5"
+        assert "at “o”" in opened.locator(".readout").inner_text()
+        assert opened.locator(".ink").nth(1).get_attribute("d") == "M0,0L4,9M6,0L6,0"
+        opened.keyboard.press("Escape")
+        assert opened.locator(".tip").is_hidden()
+
+    def test_a_spectrogram(self, show):
+        opened = show(VIEWS["spectrogram"]())
+        opened.get_by_role("button", name="y", exact=True).hover()
+        assert opened.locator(".readout").inner_text() == "“y”: 0.24 to 0.32 s"
+        opened.get_by_role("button", name="Play the sound").click()
+        opened.get_by_role("button", name="Play the sound").wait_for(timeout=5000)  # it ends by itself
+        opened.get_by_role("button", name="o", exact=True).click()
+        assert opened.locator(".told").inner_text() == "5 of 5"
 
     def test_positions(self, show):
         opened = show(VIEWS["positions"]())

@@ -6,7 +6,7 @@ import torch
 
 import regard
 from regard.axes import Frames, Words
-from regard.views import alignment, between, film, overlay, positions, walkthrough
+from regard.views import alignment, between, film, overlay, positions, spectrogram, walkthrough
 
 QUERY = np.ones(64)
 KEYS = np.stack([1.75 * QUERY, 1.5 * QUERY])
@@ -158,3 +158,36 @@ class TestImagesOfATape:
         with pytest.raises(ValueError, match="did you mean 'attention'"):
             overlay.from_tape(tape, image, ["a"], names="atention")
         assert overlay.from_tape(tape, image, ["a"], places=[0, 1, 2], grid=(3, 1)).terminal()
+
+
+class TestSpectrogram:
+    weights = np.kron(np.eye(3), np.full((1, 10), 0.1))
+    image = np.random.default_rng(0).random((6, 30))
+
+    def test_the_figure_has_the_sound_above_the_letters_and_seconds_below(self):
+        drawing = spectrogram.figure(self.image, ["a", "$b", "c"], self.weights, 0.02, title="a$b")
+        upper, lower = drawing.axes
+        assert np.array_equal(upper.images[0].get_array(), self.image.astype(np.float32))
+        assert np.array_equal(lower.images[0].get_array(), self.weights.astype(np.float32))
+        assert upper.images[0].get_extent()[:2] == lower.images[0].get_extent()[:2] == [0, pytest.approx(0.6)]
+        assert [label.get_text() for label in lower.get_yticklabels()] == ["a", "$b", "c"]
+
+    def test_the_terminal_adds_up_frames(self):
+        lines = spectrogram.terminal(self.image, ["a", "b", "c"], self.weights, 0.02, width=24).splitlines()
+        assert [line[0] for line in lines[:3]] == ["a", "b", "c"] and lines[3].split() == ["0", "0.6", "s"]
+        assert max(map(len, lines[:3])) <= 24
+
+    def test_the_page_holds_the_sound_exactly(self):
+        wave = np.array([0.0, 0.5, -0.5, 1.5])
+        shown = spectrogram.view(self.image, ["a", "b", "c"], self.weights, 0.02, wave, 8000)
+        assert shown.data["samples"].view("<i2").tolist() == [0, 16384, -16384, 32767] and shown.data["rate"] == 8000
+        assert "samples" not in spectrogram.view(self.image, ["a", "b", "c"], self.weights, 0.02).data
+
+    def test_what_does_not_fit_is_told(self):
+        with pytest.raises(ValueError, match="for 30 frames"):
+            spectrogram.view(self.image, ["a"], np.ones((1, 29)), 0.02)
+        with pytest.raises(ValueError, match="not negative"):
+            spectrogram.view(self.image, ["a"], -np.ones((1, 30)), 0.02)
+        with pytest.raises(ValueError, match=r"\(bands, frames\)"):
+            spectrogram.view(np.full((2, 3), np.nan), ["a"], np.ones((1, 3)), 0.02)
+        assert "nothing to align" in spectrogram.terminal(self.image, [], np.zeros((0, 30)), 0.02)

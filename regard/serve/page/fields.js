@@ -5,10 +5,11 @@
 import { element } from "../viewer/dom.js";
 import { image } from "./image.js";
 import { pad } from "./pad.js";
+import { sound } from "./sound.js";
 
 let numbered = 0;
 
-const WIDGETS = { lines, pad: strokes, image: photo, file, number, hidden };
+const WIDGETS = { lines, pad: strokes, image: photo, sound: recording, file, number, hidden };
 
 export function field(name, schema, { change, signal }) {
   const types = { string: line, integer: number, number, boolean: check };
@@ -88,6 +89,11 @@ function strokes(options) {
 function photo(options) {
   const chosen = image(options);
   return { ...chosen, node: labelled(options, chosen.node) };
+}
+
+function recording(options) {
+  const made = sound(options);
+  return { ...made, node: labelled(options, made.node) };
 }
 
 // A file to choose; what is read is its bytes in base64.

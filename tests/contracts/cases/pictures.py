@@ -57,7 +57,13 @@ def _set(predictor: str, pixels: bool = False, **options: object) -> Case:
 
 
 CASES = {
-    "smem_vqa": [_asked(), _asked(reader="words"), _asked(hops=1), _asked(hops=3, pixels=True), _asked(hops=0)],
+    "smem_vqa": [
+        _asked(),
+        _asked(reader="words", tied=False),
+        _asked(hops=1),
+        _asked(hops=3, pixels=True),
+        _asked(hops=0),
+    ],
     "san": [_asked(), _asked(hops=1, pixels=True), _asked(hops=0)],
     "image_to_set": [
         _set("transformer"),

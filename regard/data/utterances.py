@@ -1,0 +1,196 @@
+"""Utterances with their transcripts, as they lie on disk.
+
+==========  ===========================================================================================================
+folder      ``transcripts.tsv``: a file, a tab, what is said in it and, if known, a tab and who says it; or one such
+            folder for each split, ``train/transcripts.tsv`` and so on. Sound files are WAV or FLAC
+AN4         ``an4_mfcc13.npz``: ``frames`` (N, 13), cepstra of all utterances at 100 a second, ``offsets``, ``ids``
+            (``an251-fash-b``: the middle is the speaker) and ``text``
+digits      ``recordings*.zip`` or a folder ``recordings``: files named digit, speaker and take, ``7_jackson_3.wav``, as
+            those of AudioMNIST and of the Free Spoken Digit Dataset
+==========  ===========================================================================================================
+
+Where there are no splits, speakers are held out, or utterances where nobody says who speaks. A transcript without its
+sound is named with file and line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from regard.data import SPLITS, sound, untrusted
+from regard.data.text import BadLines, clean, numbered_lines
+
+TABLE = "transcripts.tsv"
+SUFFIXES = (".wav", ".flac")
+_AN4 = "an4_*.npz"
+_DIGIT = re.compile(r"(?P<digit>\d)_(?P<speaker>[^_]+)_(?P<take>[^_.]+)\.(?:wav|flac)")
+
+
+class Utterance(NamedTuple):
+    """What somebody says.
+
+    Attributes:
+        name: of the file, or what stands for one.
+        text: what is said.
+        speaker: who says it; empty if nobody knows.
+        file: the sound; None where there are only features.
+        frames: (frames, width), features, where there is no sound.
+    """
+
+    name: str
+    text: str
+    speaker: str = ""
+    file: Path | None = None
+    frames: np.ndarray | None = None
+
+
+Splits = dict[str, list[Utterance]]
+
+
+def read(folder: Path, bad: BadLines | None = None) -> Splits:
+    """The utterances of each split that there is."""
+    bad = bad or BadLines()
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: a folder with sound files and {TABLE} was expected")
+    parts = {split: folder / split for split in SPLITS if (folder / split / TABLE).exists()}
+    if parts:
+        if "train" not in parts:
+            raise ValueError(f"{folder}: no train/{TABLE} is in it")
+        found = {split: _table(part, bad) for split, part in parts.items()}
+    elif archives := sorted(folder.glob(_AN4)):
+        found = divided(an4(archives[0]), folder)
+    elif (folder / TABLE).exists():
+        found = divided(_table(folder, bad), folder)
+    else:
+        raise ValueError(
+            f"{folder}: no transcripts are in it; {TABLE} with a file, a tab and what is said in it on each line was "
+            "expected, or AN4's an4_mfcc13.npz"
+        )
+    for split, many in found.items():
+        if not many:
+            raise ValueError(f"{folder}: no utterance is in the split {split!r}")
+    return found
+
+
+def _table(folder: Path, bad: BadLines) -> list[Utterance]:
+    path, found, seen = folder / TABLE, [], set()
+    for number, line in numbered_lines(path):
+        if not line:
+            continue
+        name, tab, rest = line.partition("\t")
+        said, _, speaker = rest.partition("\t")
+        name = name.strip()
+        if not tab:
+            bad.add("unreadable", path, number, "no tab between a file and what is said in it")
+        elif not clean(said):
+            bad.add("empty", path, number, f"nothing is said in {name}")
+        elif Path(name).is_absolute() or ".." in Path(name).parts or not (folder / name).is_file():
+            bad.add("without a sound", path, number, f"there is no sound file {folder / name}")
+        elif (folder / name).suffix.lower() not in SUFFIXES:
+            bad.add("unreadable", path, number, f"{name} is not a {' or '.join(SUFFIXES)} file")
+        elif name in seen:
+            bad.add("repeated", path, number, f"{name} has a transcript already")
+        else:
+            seen.add(name)
+            found.append(Utterance(name, clean(said), speaker.strip(), folder / name))
+    return found
+
+
+def an4(path: Path) -> list[Utterance]:
+    """AN4's utterances as features."""
+    held = untrusted.unzip(path, lambda name: True)
+    try:
+        frames, offsets = (untrusted.npy(held[f"{name}.npy"], f"{path}, {name}") for name in ("frames", "offsets"))
+        ids, said = (untrusted.texts(held[f"{name}.npy"], f"{path}, {name}") for name in ("ids", "text"))
+    except KeyError as error:
+        raise ValueError(f"{path}: there is no {error} in it") from None
+    if frames.ndim != 2 or not len(ids) == len(said) == len(offsets) - 1 or int(offsets[-1]) != len(frames):
+        raise ValueError(f"{path}: frames {frames.shape}, {len(offsets)} offsets, {len(ids)} ids and {len(said)} texts")
+    parts = np.split(frames.astype(np.float32), offsets[1:-1])
+    for name, part in zip(ids, parts):
+        if not len(part) or not np.isfinite(part).all():
+            raise ValueError(f"{path}: the frames of {name} are missing or not finite")
+    return [
+        Utterance(name, text.lower(), name.split("-")[1] if name.count("-") > 1 else "", frames=part)
+        for name, text, part in zip(ids, said, parts)
+    ]
+
+
+def divided(found: Sequence[Utterance], folder: Path) -> Splits:
+    """A tenth of the speakers for validation and for test each; of the utterances, where nobody says who speaks or
+    there are too few to hold any out."""
+    speakers = sorted({each.speaker for each in found})
+    apart = len(speakers) >= 3 and "" not in speakers
+    groups = speakers if apart else [each.name for each in found]
+    if len(groups) < 3:
+        raise ValueError(f"{folder}: {len(found)} utterances are too few to train, validate and test")
+    order = sorted(groups, key=lambda name: hashlib.blake2b(name.encode(), digest_size=8).digest())
+    tenth = len(order) // 10 or 1
+    place = {
+        name: "test" if rank < tenth else "valid" if rank < 2 * tenth else "train" for rank, name in enumerate(order)
+    }
+    splits: Splits = {split: [] for split in SPLITS}
+    for each in found:
+        splits[place[each.speaker if apart else each.name]].append(each)
+    return splits
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Digits
+
+
+class Recording(NamedTuple):
+    """A digit that somebody said."""
+
+    digit: int
+    speaker: str
+    wave: np.ndarray
+
+
+def digits(folder: Path, rate: int = sound.RATE) -> list[Recording]:
+    """The recordings of a set of spoken digits, without the silence around them."""
+    found: list[Recording] = []
+    archives = sorted(folder.glob("recordings*.zip")) if folder.is_dir() else []
+    if archives:
+        for path in archives:
+            for name, data in untrusted.unzip(path, lambda name: _DIGIT.fullmatch(Path(name).name) is not None).items():
+                found.append(_recording(name, data, f"{path}, {name}", rate))
+    else:
+        files = sorted(path for place in (folder / "recordings", folder) if place.is_dir() for path in place.iterdir())
+        found = [_recording(path.name, path, str(path), rate) for path in files if _DIGIT.fullmatch(path.name)]
+    if not found:
+        raise ValueError(
+            f"{folder}: no spoken digits are in it; recordings.zip or a folder recordings with files such as "
+            "7_jackson_3.wav was expected"
+        )
+    if missing := sorted(set(range(10)) - {each.digit for each in found}):
+        raise ValueError(f"{folder}: nobody says {', '.join(map(str, missing))}")
+    return found
+
+
+def _recording(name: str, source: Path | bytes, where: str, rate: int) -> Recording:
+    parts = _DIGIT.fullmatch(Path(name).name)
+    assert parts is not None
+    try:
+        wave = sound.trimmed(sound.read(source, rate), rate)
+    except ValueError as error:
+        raise ValueError(str(error).replace("the recording", where, 1)) from None
+    return Recording(int(parts["digit"]), parts["speaker"], wave)
+
+
+def held_out(speakers: Iterable[str]) -> dict[str, str]:
+    """The split of each speaker: of 48, six for test and three for validation."""
+    order = sorted(set(speakers))
+    if len(order) < 3:
+        raise ValueError(f"{len(order)} speakers are too few to train, validate and test")
+    if len(order) < 16:
+        return {name: SPLITS[max(0, rank - len(order) + 3)] for rank, name in enumerate(order)}
+    return {
+        name: "test" if rank % 8 == 1 else "valid" if rank % 16 == 5 else "train" for rank, name in enumerate(order)
+    }

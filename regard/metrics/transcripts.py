@@ -1,0 +1,22 @@
+"""How many words and characters of a transcript are wrong, by jiwer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def errors(found: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
+    """``wer`` and ``cer`` in percent, (substitutions + deletions + insertions) / length of the reference over all, and
+    what computed them."""
+    if not references:
+        raise ValueError("there are no transcripts to compare")
+    try:
+        import jiwer
+    except ImportError:
+        raise ValueError("word and character error rates need jiwer: pip install 'regard[sound]'") from None
+    words = jiwer.process_words(list(references), list(found))
+    letters = jiwer.process_characters(list(references), list(found))
+    from importlib.metadata import version
+
+    by = f"jiwer {version('jiwer')}"
+    return {"wer": 100 * words.wer, "cer": 100 * letters.cer}, {"wer": by, "cer": by}

@@ -1,0 +1,177 @@
+"""Listen, Attend and Spell: a pyramid of recurrent layers listens, and a speller looks at it for each character.
+
+Chan, Jaitly, Le & Vinyals 2015, *Listen, Attend and Spell* (arXiv:1508.01211).
+
+The listener is a bidirectional LSTM over frames of sound with pyramidal layers above it
+(:mod:`regard.layers.listener`), U = S / 2³ states h_u. The speller writes one character after the other:
+
+    sᵢ = LSTM(sᵢ₋₁, [E yᵢ₋₁; cᵢ₋₁])
+    eᵢᵤ = ⟨φ(sᵢ), ψ(hᵤ)⟩,  cᵢ = Σᵤ αᵢᵤ hᵤ     query sᵢ, key hᵤ, value hᵤ, φ and ψ small networks, softmax
+    p(yᵢ) = softmax(MLP([sᵢ; cᵢ]))
+
+In training one character in ten that is fed back is drawn from the system's own distribution instead of the transcript
+(``sampling``), so that it learns to go on after a mistake.
+
+Deviations: dropout; ``join`` frames may be read at once by the lowest layer. Without a language model; see ``decode``
+for the beam and its length penalty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+import regard
+from regard import masks
+from regard.layers import text
+from regard.layers.dropout import Dropout
+from regard.layers.listener import Listener, shares, spread
+from regard.layers.use import Use
+from regard.scores import MLPDot
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and choices.
+
+    Attributes:
+        vocab, features: of the task: tokens, and numbers of a frame.
+        listener: width of the listener's layers, a direction.
+        pyramid: layers that halve the number of steps, above a first one that does not.
+        join: frames that the first layer reads at once.
+        embedding, speller, layers: width of characters, and width and number of the speller's layers.
+        attention: width of φ and ψ.
+        sampling: the share of characters that are drawn from the system's own distribution in training.
+        dropout: between layers.
+        label_smoothing: of the loss.
+        spacing: frames for each token of the longest answer.
+    """
+
+    vocab: int
+    features: int
+    listener: int = 256
+    pyramid: int = 3
+    join: int = 1
+    embedding: int = 128
+    speller: int = 512
+    layers: int = 2
+    attention: int = 128
+    sampling: float = 0.1
+    dropout: float = 0.0
+    label_smoothing: float = 0.0
+    spacing: int = 4
+
+    def __post_init__(self) -> None:
+        for name in ("listener", "join", "embedding", "speller", "layers", "attention", "spacing"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")
+        if not 0 <= self.sampling <= 1:
+            raise ValueError(f"sampling, a share of the characters, is between 0 and 1, not {self.sampling}")
+        if self.pyramid < 0:
+            raise ValueError(f"pyramid, a number of layers, is at least 0, not {self.pyramid}")
+
+
+class ListenAttendSpell(nn.Module):
+    """Listener and speller; see the module's docstring."""
+
+    uses: ClassVar[dict[str, Use]] = {
+        "attention": Use(
+            *("speller state sᵢ", "listener states hᵤ", "listener states hᵤ", "MLP dot"),
+            rows="written",
+            columns="spectrogram",
+        ),
+    }
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        self.listener = Listener(
+            config.features,
+            config.listener,
+            layers=config.pyramid + 1,
+            halvings=config.pyramid,
+            join=config.join,
+            dropout=config.dropout,
+        )
+        width = self.listener.width
+        self.characters = nn.Embedding(config.vocab, config.embedding, padding_idx=text.PAD)
+        widths = [config.embedding + width] + [config.speller] * (config.layers - 1)
+        self.cells = nn.ModuleList(nn.LSTMCell(each, config.speller) for each in widths)
+        self.attention = regard.Attention(MLPDot(config.speller, width, config.attention))
+        self.readout = nn.Linear(config.speller + width, config.speller)
+        self.output = nn.Linear(config.speller, config.vocab)
+        self.dropout = Dropout(config.dropout)
+        text.initialize(self.characters, 0.1)
+        with torch.no_grad():
+            for cell in self.cells:
+                cell.bias_ih.unflatten(0, (4, -1))[1].fill_(1.0)  # type: ignore[operator]
+
+    def forward(self, batch: text.Batch) -> dict[str, Tensor]:
+        """The loss of a batch of transcripts, fed back with some characters replaced by drawn ones."""
+        memory, state, context = self._listen(batch)
+        given = text.inputs(batch)
+        drawing = self.training and self.config.sampling > 0
+        hidden: list[Tensor] = []
+        for t in range(given.shape[1]):
+            token = given[:, t]
+            if drawing and hidden:
+                token = self._drawn(token, hidden[-1])
+            state, context, _ = self._advance(token, state, context, memory)
+            hidden.append(self._read(state[-1][0], context))
+        return text.loss(torch.stack(hidden, 1), self.output, batch, self.config.label_smoothing)
+
+    @torch.no_grad()
+    def _drawn(self, token: Tensor, hidden: Tensor) -> Tensor:
+        """The token, or where chance says so one from the distribution after ``hidden``."""
+        logits = self.output(hidden).float()
+        noise = torch.rand_like(logits).clamp_min(1e-20).log().neg().log().neg()  # Gumbel: its argmax is a draw
+        own = (logits + noise).argmax(-1)
+        return torch.where(torch.rand(len(token), device=token.device) < self.config.sampling, own, token)
+
+    def start(self, batch: text.Batch) -> dict[str, Any]:
+        """What was heard, remembered, and the state before the first character."""
+        memory, state, context = self._listen(batch)
+        frames = batch["frames"]
+        share = shares(batch["frame_lengths"], frames.shape[1], self.listener.factor)
+        looked = context.new_zeros(memory.key.shape[:2])
+        return {"memory": memory, "state": state, "context": context, "share": share, "alignment": looked}
+
+    def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+        """Logits (B, V) of the token after ``token`` (B,)."""
+        cells, context, out = self._advance(token, state["state"], state["context"], state["memory"])
+        assert out.weights is not None
+        logits = self.output(self._read(cells[-1][0], context))
+        return logits, {**state, "state": cells, "context": context, "alignment": out.weights[:, 0]}
+
+    def alignment(self, state: dict[str, Any]) -> Tensor:
+        """(B, S): where the last step looked, over the frames."""
+        return spread(state["alignment"], state["share"], self.listener.factor)
+
+    def limit(self, batch: text.Batch) -> Tensor:
+        """(B,): the longest answer, in tokens."""
+        return batch["frame_lengths"] // self.config.spacing + 2
+
+    def _listen(self, batch: text.Batch) -> tuple[regard.Memory, list[tuple[Tensor, Tensor]], Tensor]:
+        heard, lengths = self.listener(batch["frames"], batch["frame_lengths"])
+        memory = self.attention.remember(heard, mask=masks.lengths(lengths))
+        zeros = heard.new_zeros(len(heard), self.config.speller)
+        return memory, [(zeros, zeros) for _ in self.cells], heard.new_zeros(len(heard), heard.shape[-1])
+
+    def _advance(
+        self, token: Tensor, state: list[tuple[Tensor, Tensor]], context: Tensor, memory: regard.Memory
+    ) -> tuple[list[tuple[Tensor, Tensor]], Tensor, regard.Attended]:
+        below = torch.cat([self.dropout(self.characters(token)), context], -1)
+        cells = []
+        for cell, held in zip(self.cells, state, strict=True):
+            hidden, inner = cell(below, held)
+            cells.append((hidden, inner))
+            below = self.dropout(hidden)
+        out = self.attention(cells[-1][0][:, None], memory)
+        return cells, out.context[:, 0], out
+
+    def _read(self, state: Tensor, context: Tensor) -> Tensor:
+        """(B, speller): what the output layer sees."""
+        return self.dropout(torch.tanh(self.readout(torch.cat([state, context], -1))))

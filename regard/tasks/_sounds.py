@@ -1,0 +1,295 @@
+"""What tasks share that turn sound into text: questions, items, batches, times of words, metrics.
+
+A batch has ``frames`` (B, S, width), normalized features with a frame every hundredth of a second, ``frame_lengths``
+(B,), ``target`` (B, T + 1) from bos to eos and ``target_lengths`` (B,), the number of tokens to predict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.axes import Axis, Spectrogram, Words
+from regard.data import sound, subtitles
+from regard.data.sound import HOP, Mel
+from regard.data.tokens import Ragged
+from regard.decode.written import Written
+from regard.metrics import alignment, times, transcripts
+from regard.questions import Choice, Flag, Input, Number, Sound
+from regard.tasks._batches import pad
+from regard.tasks._words import Vocabulary
+from regard.tasks.task import SPEECH, AskedTask, Batch
+
+NONE = "none"
+_DEPTH = 12.0
+"""Of a spectrogram that is drawn, from the loudest to the quietest, as the logarithm of energy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """An utterance.
+
+    Attributes:
+        features: (frames, width), as a system is given them.
+        wave: the sound, where there is any.
+        text: what is said, where it is known.
+        spans: (words, 2), when each word begins and ends in seconds, where it is known.
+        form: what is written: the text if empty, ``times``, ``srt`` or ``vtt``.
+        notes: what is to be said of it.
+    """
+
+    features: Tensor
+    wave: np.ndarray | None = None
+    text: str | None = None
+    spans: np.ndarray | None = None
+    form: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TimedWords(Words):
+    """Words with their times."""
+
+    said: Sequence[times.Said] = ()
+
+
+@dataclass(frozen=True)
+class Sounds:
+    """Settings that all these tasks share; see :class:`SoundTask`."""
+
+    batch: int = 32
+    bands: int = 40
+    """Bands of the mel scale."""
+    deltas: bool = True
+    """Changes of the bands over time beside them."""
+    longest: float = 60.0
+    """Seconds of the longest recording."""
+    speed: float = 0.1
+    """In training, speech is up to this share faster or slower."""
+    warp: float = 0.1
+    """In training, its frequencies are stretched or squeezed by up to this share."""
+    noise: float = 0.02
+    """In training, the standard deviation of noise that is added, at most; the loudest sample is 1."""
+    mask_times: int = 20
+    """In training, at most so many frames of an utterance are hidden."""
+    mask_bands: int = 6
+    """In training, at most so many bands are hidden."""
+    data_seed: int = 0
+    """Of what is generated."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "bands"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        if self.longest <= 0:
+            raise ValueError(f"longest = {self.longest}: a recording has a length, in seconds")
+        for name in ("speed", "warp"):
+            if not 0 <= getattr(self, name) < 0.25:
+                raise ValueError(f"{name} = {getattr(self, name)}: a share from 0 to below 0.25")
+        for name in ("noise", "mask_times", "mask_bands"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 0")
+
+
+class SoundTask(AskedTask):
+    """Sound in, text out. A subclass says what there is to hear, and whether tokens are characters (``spelled``)."""
+
+    kind: ClassVar[str] = "writer"
+    family: ClassVar[str] = SPEECH
+    unit: ClassVar[str] = "tokens"
+    title = "Write down what is said"
+    verb = "Listen"
+    spelled: bool = False
+    perplexities: Mapping[str, Any] = {}
+    config: Any
+
+    def __init__(self, config: Any, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        super().__init__(config, data, known=known)
+        split = list if self.spelled else str.split
+        self._vocabulary = Vocabulary(self.known["words"], split)
+        self.words = self._vocabulary.words
+        """What each token stands for."""
+        self.signatures: dict[str, str] = {}
+
+    @property
+    def asks(self) -> Mapping[str, Input]:  # type: ignore[override]
+        """A recording or the number of a test utterance, and what is to be written."""
+        heard: dict[str, Input] = {
+            "sound": Sound(
+                default=b"",
+                title="Your recording",
+                about="A WAV or FLAC file, or the microphone. A page sends its first 10 seconds; nothing is kept.",
+                seconds=int(min(self.config.longest, 10)),
+                rate=self.mel.rate,
+            )
+        }
+        return {
+            **(heard if self.hears else {}),
+            "example": Number(
+                0, 9999, default=0, title="Or a test utterance", about="Used while there is none of yours."
+            ),
+            "times": Flag(default=False, option=True, title="Times", about="When is each word said?"),
+            "subtitles": Choice((NONE, *subtitles.FORMATS), default=NONE, option=True, title="Subtitles"),
+        }
+
+    @property
+    def hears(self) -> bool:
+        """Whether it was trained on sound, and not on features that came without any."""
+        return True
+
+    @property
+    def mel(self) -> Mel:
+        """How features are made of sound."""
+        return Mel(sound.RATE, self.config.bands, self.config.deltas)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a system must know: tokens, and numbers of a frame."""
+        return {"vocab": len(self.words), "features": self.known.get("width") or self.mel.width}
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Items
+
+    def read(self, question: Any) -> Item:
+        given = getattr(question, "sound", b"")
+        item = self._given(given) if given else self.item("test", question.example)
+        form = question.subtitles if question.subtitles != NONE else "times" if question.times else ""
+        return dataclasses.replace(item, form=form)
+
+    def _given(self, source: Path | bytes) -> Item:
+        wave = sound.read(source, self.mel.rate, self.config.longest)
+        notes = ["The recording is clipped: much of it is as loud as it can be."] if _clipped(wave) else []
+        return Item(sound.heard(wave, self.mel), wave, notes=tuple(notes))
+
+    def _altered(self, wave: np.ndarray, random: np.random.Generator) -> tuple[Tensor, float]:
+        """Features of a wave in training, at another speed, with other formants, noise and gaps; and the speed."""
+        config = self.config
+        speed = 1 + round(random.uniform(-config.speed, config.speed) * 50) / 50
+        warp = 1 + round(random.uniform(-config.warp, config.warp) * 50) / 50
+        wave = sound.faster(wave, speed)
+        if config.noise:
+            level = config.noise * random.random() ** 2 * float(np.abs(wave).max(initial=0.0))
+            wave = wave + np.float32(level) * random.standard_normal(len(wave), dtype=np.float32)
+        return self._hidden(sound.heard(wave, self.mel, warp), random), speed
+
+    def _hidden(self, features: Tensor, random: np.random.Generator) -> Tensor:
+        return sound.masked(
+            features,
+            random,
+            self.config.mask_times,
+            self.config.mask_bands,
+            width=features.shape[1] // (3 if self.config.deltas else 1),
+        )
+
+    def batches(self, items: Sequence[Item]) -> Iterator[tuple[Sequence[int], Batch]]:
+        order = sorted(range(len(items)), key=lambda row: len(items[row].features))
+        for first in range(0, len(items), self.config.batch):
+            rows = order[first : first + self.config.batch]
+            yield rows, _frames([items[row].features for row in rows])
+
+    def _batch(self, features: Sequence[Tensor], texts: Sequence[str]) -> Batch:
+        framed = [self._vocabulary.framed(text, 1 << 30) for text in texts]
+        target, lengths = pad(Ragged.of(framed), np.arange(len(framed)))
+        return {**_frames(features), "target": target, "target_lengths": lengths - 1}
+
+    def axes(self, item: Item) -> dict[str, Axis]:
+        if item.wave is None:
+            shown = item.features[:, : item.features.shape[1] // (3 if self.config.deltas else 1)]
+        else:
+            shown = sound.log_mel(item.wave, self.mel._replace(deltas=False))
+            shown = shown.clamp_min(float(shown.max()) - _DEPTH)
+        image = shown.T.numpy()
+        return {"spectrogram": Spectrogram.timed(image, HOP, item.wave, self.mel.rate)}
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # What is written
+
+    def tokens(self) -> dict[str, Any]:
+        return {"target": self.words}
+
+    def write(self, tokens: Sequence[int], item: Any = None) -> Words:
+        """The text of ids."""
+        labels = self._vocabulary.decode(tokens)
+        return Words(labels, text="".join(labels).strip() if self.spelled else "")
+
+    def looked(self, written: Written) -> Written:
+        """With the time of each word."""
+        if written.weights is None or not len(written.words):
+            return written
+        words, item, said = written.words, written.item, self._timed(written)
+        text = str(words)
+        if item.form == "times":
+            text = "\n".join(f"{each.start:.2f}\t{each.end:.2f}\t{each.word}" for each in said)
+        elif item.form:
+            text = subtitles.written(subtitles.cues(said), item.form)
+        timed = TimedWords(words.labels, words.groups, text, said)
+        return dataclasses.replace(written, words=timed)
+
+    def _timed(self, written: Written, quiet: bool = True) -> list[times.Said]:
+        """When each word is said; ``quiet`` frames part words, where there is sound."""
+        wave = written.item.wave if quiet else None
+        level = None if wave is None else sound.energy(wave, self.mel.rate)
+        weights = np.asarray(written.weights, dtype=np.float64)
+        return times.said(weights, times.words_of(written.words.labels, self.spelled), HOP, level)
+
+    def remarks(self, item: Item) -> list[str]:
+        told = [f"In truth: {item.text}"] if item.text is not None else []
+        return [*item.notes, *told]
+
+    def fields(self, item: Item, words: Words) -> dict[str, Any]:
+        said = getattr(words, "said", ())
+        return {"times": [dict(each._asdict()) for each in said]}
+
+    def said(self, written: Written) -> str:
+        """The text of an answer, whatever form it is given in."""
+        return ("" if self.spelled else " ").join(written.words.labels).strip()
+
+    def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
+        """Of the first utterances of a split, in percent: words (``wer``) and characters (``cer``) that are wrong, and
+        utterances that are right as a whole (``right``). How monotone attention is: Kendall's τ (``tau``). Where the
+        times of words are known and the words right: the median error of beginnings and ends in milliseconds
+        (``time_error``), and how many are right to 120 ms (``in_120_ms``), in percent; ``time_error_looks`` is that
+        median where only the weights decide, and not also where the sound is quiet. Recordings that were put together
+        to strings were themselves cut where they are quiet, which favours the former."""
+        texts, references = [self.said(each) for each in found], [each.item.text or "" for each in found]
+        values, self.signatures = transcripts.errors(texts, references)
+        values["right"] = 100 * float(np.mean([text == right for text, right in zip(texts, references)]))
+        monotone = [
+            alignment.kendall(each.weights.numpy())
+            for each in found
+            if each.weights is not None and len(each.words) > 1
+        ]
+        if monotone:
+            values["tau"] = float(np.mean(monotone))
+        timed = [
+            each
+            for each, text, right in zip(found, texts, references)
+            if isinstance(each.words, TimedWords) and each.item.spans is not None and text == right
+        ]
+        if timed:
+            apart = [times.errors(getattr(each.words, "said", ()), each.item.spans) for each in timed]
+            looks = [times.errors(self._timed(each, quiet=False), each.item.spans) for each in timed]
+            values["time_error_looks"] = 1000 * float(np.median(np.concatenate(looks)))
+            milliseconds = 1000 * np.concatenate(apart).ravel()
+            values["time_error"] = float(np.median(milliseconds))
+            values["in_120_ms"] = 100 * float(np.mean(milliseconds <= 120))
+        return values
+
+
+def _clipped(wave: np.ndarray) -> bool:
+    top = float(np.abs(wave).max())
+    return top > 0.98 and float(np.mean(np.abs(wave) > 0.999 * top)) > 0.01
+
+
+def _frames(features: Sequence[Tensor]) -> Batch:
+    return {
+        "frames": torch.nn.utils.rnn.pad_sequence(list(features), batch_first=True),
+        "frame_lengths": torch.tensor([len(each) for each in features]),
+    }
