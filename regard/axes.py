@@ -150,8 +150,11 @@ class Steps(Axis):
 
 def merge(weights: Tensor, rows: Axis, columns: Axis) -> Tensor:
     """Weights (…, T, S) between what the system sees as weights between labels: added up along the columns, averaged
-    along the rows. What belongs to no label, and padding beyond the axes, is left out."""
+    along the rows. What belongs to no label, and padding beyond the axes, is left out; columns that no row has seen
+    yet, as in a memory that grows, are 0."""
     weights = weights.float().cpu()
+    if (missing := (len(columns) if columns.groups is None else len(columns.groups)) - weights.shape[-1]) > 0:
+        weights = torch.nn.functional.pad(weights, (0, missing))
     if columns.groups is not None:
         weights = _gather(weights, columns.groups, len(columns), -1)
     elif len(columns):

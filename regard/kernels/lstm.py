@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from regard import kernels
-from regard.attention import witness
+from regard.attended import witness
 from regard.kernels import _pool
 from regard.kernels._once import no_second_derivative
 

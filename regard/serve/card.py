@@ -171,7 +171,9 @@ def described(system: str) -> tuple[str, str]:
     """What a system is, and its paper: the first line and the first reference of its module's docstring."""
     found = registry.system(system)
     first, _, rest = (sys.modules[found.__module__].__doc__ or "").partition("\n\n")
-    reference = re.match(r"(.+?\(arXiv:[^)]+\))", " ".join(rest.split()))
+    rest = " ".join(rest.split())
+    # A paper that is not on arXiv names its publisher: Radford et al. 2018, … (OpenAI).
+    reference = re.match(r"(.+?\(arXiv:[^)]+\))", rest) or re.match(r"([^()]+ \([A-Z][^()]*\))", rest)
     return " ".join(first.split()), reference[1].replace("*", "") if reference else ""
 
 
