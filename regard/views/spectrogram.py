@@ -70,7 +70,8 @@ def figure(image: Any, words: Sequence[str], weights: Any, hop: float, *, title:
         title: a heading.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     image, matrix, rows = _checked(image, words, weights)
     fonts, (told, (heading,)) = drawable([shorten(name, 12) for name in rows], [visible(shorten(title, 120))])

@@ -113,7 +113,8 @@ def figure(
         title: a heading.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+
+    from regard.views._notebook import Figure
 
     ink = Ink(points, characters, weights, begins)
     left, top, width, height = ink.box

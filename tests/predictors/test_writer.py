@@ -55,6 +55,9 @@ class Task:
     def batches(self, items):
         yield range(len(items)), {"seen": torch.tensor([[0.25, 0.75]] * len(items))}
 
+    def looked(self, written):
+        return written
+
     def axes(self, item):
         assert item.startswith("item")
         return {"lakes": Steps.numbered(2, "lake"), "hills": Steps.numbered(2, "hill")}

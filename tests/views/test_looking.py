@@ -106,6 +106,6 @@ def test_notebooks_and_pages(tmp_path, monkeypatch):
         model["encoder"](torch.randn(1, 4, 8))
     known = {"tape": tape, "words": list("abcd"), "weights": torch.eye(2)}
     known |= {"target_words": ["a", "b"], "source_words": ["c", "d"]}
-    exec(block("So does a view by itself"), known)
+    exec(block("A view by itself is a page too"), known)
     exec(block("`page.write` joins any of them"), known)
     assert (tmp_path / "look.html").stat().st_size > 10_000
