@@ -61,7 +61,7 @@ clean: ## remove .venv, .peers, .versions and every cache
 
 # The stamps are written last, so an install that was cut off leaves none.
 .venv/.ready-demo: pyproject.toml constraints.txt
-	@sh tools/setup.sh cli,plot,text,web
+	@sh tools/setup.sh cli,plot,sound,text,web
 	@touch $@
 
 # After the other one, so that `make -j demo test` never runs two installs at once.

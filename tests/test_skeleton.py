@@ -161,7 +161,7 @@ class TestWhichTorch:
         assert status == 0, output
         torch, rest = machine.installs()
         assert f"--index-url {CPU_INDEX} torch==2.13.0" in torch
-        assert rest.endswith("--editable .[cli,plot,text,web]")
+        assert rest.endswith("--editable .[cli,plot,sound,text,web]")
         assert f"CPU index, {CPU_INDEX}: about 200 MB" in output
 
     def test_an_index_that_does_not_answer(self, machine):
