@@ -55,7 +55,8 @@ def report(random: np.random.Generator, train: bool) -> Report:
     said = f" , {_name(random, train)} said" if random.random() < 0.3 else ""
     sentences = [f"{before}{role}{name}{between} {past} the {adjective}{thing}{place}{after}{said} ."]
     if random.random() < 0.5:
-        other = f"{_name(random, train)} of {_name(random, train)} {_one(random, _SPEAKERS)} that {_one(random, _WORDS)} ."
+        who = f"{_name(random, train)} of {_name(random, train)}"
+        other = f"{who} {_one(random, _SPEAKERS)} that {_one(random, _WORDS)} ."
         sentences.insert(int(random.integers(2)), other)
     return Report(" ".join(sentences), f"{name} {present} {thing}{place}")
 

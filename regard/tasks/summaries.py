@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -129,10 +130,11 @@ class Summaries(AskedTask):
         counts: Counter[str] = Counter()
         lengths = []
         for pair in self._read["train"]:
-            counts.update(tokens(pair.source)[: self.config.max_source])
+            counts.update(tokens(pair.source, self.config.max_source))
             for target in self._targets(pair):
-                counts.update(tokens(target))
-                lengths.append(len(tokens(target)))
+                words = tokens(target)
+                counts.update(words)
+                lengths.append(len(words))
         often = [word for word, count in counts.items() if count >= self.config.min_count]
         often.sort(key=lambda word: (-counts[word], word))
         return {"words": sorted(often[: self.config.vocab]), "usual": round(float(np.mean(lengths)))}
@@ -173,7 +175,7 @@ class Summaries(AskedTask):
         return (f" {BETWEEN} ".join(order),)
 
     def _item(self, text: str) -> Item:
-        words = tokens(text)[: self.config.max_source]
+        words = tokens(text, self.config.max_source)
         ids = self._vocabulary.encode(" ".join(words))
         numbers: dict[str, int] = {}
         extended = [
@@ -185,7 +187,7 @@ class Summaries(AskedTask):
     def _framed(self, target: str, item: Item) -> list[int]:
         """From bos to eos; words that are unknown by their temporary ids, if the source has them."""
         temporary = {word: len(self.words) + number for number, word in enumerate(item.unknown)}
-        words = tokens(target)[: self.config.max_length - 1]
+        words = tokens(target, self.config.max_length - 1)
         known = self._vocabulary.encode(" ".join(words))
         inner = [temporary.get(word, UNKNOWN) if id == UNKNOWN else id for word, id in zip(words, known, strict=True)]
         return [BOS, *inner, EOS]
@@ -260,7 +262,7 @@ class Summaries(AskedTask):
         ways = {
             "": [each.text for each in found],
             "lead_": [pair.lead for pair in pairs],
-            "first_": [" ".join(tokens(pair.source)[: self.known["usual"]]) for pair in pairs],
+            "first_": [" ".join(tokens(pair.source, self.known["usual"])) for pair in pairs],
             "whole_": [pair.source for pair in pairs],
         }
         values = {}
@@ -310,9 +312,9 @@ class Summaries(AskedTask):
         return by_length(lengths, self.config.batch, make, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
 
-def tokens(text: str) -> list[str]:
-    """The words and marks of a text, in lower case."""
-    return _TOKEN.findall(text.lower())
+def tokens(text: str, most: int | None = None) -> list[str]:
+    """The first words and marks of a text, in lower case."""
+    return [found[0] for found in islice(_TOKEN.finditer(text.lower()), most)]
 
 
 def _chosen(targets: Sequence[list[int]], epoch: int) -> list[int]:
