@@ -105,13 +105,7 @@ class Handwriting(AskedPredictor):
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """All lines together."""
-        answers: list[Any] = [None] * len(questions)
-        items: dict[int, Any] = {}
-        for row, question in enumerate(questions):
-            try:
-                items[row] = self.task.read(question)
-            except ValueError as error:
-                answers[row] = error
+        answers, items = self.read(questions)
         for (row, item), drawn in zip(items.items(), self.write(list(items.values())), strict=True):
             answers[row] = self._answer(item, drawn, questions[row])
         return answers

@@ -135,9 +135,11 @@ class Card:
         found = []
         for example in self.predictor.examples():
             values = {field.name: getattr(example, field.name) for field in dataclasses.fields(example)}
-            defaults = {name: each.default for name, each in self.predictor.Question.inputs.items()}
-            said = {name: value for name, value in values.items() if value != defaults[name]} or values
             inputs = self.predictor.Question.inputs
+            said = {name: value for name, value in values.items() if value != inputs[name].default}
+            if not said:  # all is as it is by default: what a form shows first stands for it
+                shown = [name for name, each in inputs.items() if not (each.option or each.hidden)]
+                said = {name: values[name] for name in (["example"] if "example" in shown else shown)}
             found.append(self.Question(**{name: inputs[name].sent(value) for name, value in said.items()}))
         return found
 

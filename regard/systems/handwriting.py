@@ -46,7 +46,7 @@ from regard.layers.use import Use
 Batch = dict[str, Tensor]
 CORRELATION = 0.95
 """The largest |ρ|."""
-RESTS = math.log(0.25 / 0.75)
+RESTS = math.log(0.15 / 0.85)
 """The logit of the pen from which on it is expected to rest."""
 BLOCK = 256
 """Points for which noise is drawn at once."""

@@ -184,6 +184,13 @@ class SpokenDigits(SoundTask):
             self._parts(split, [0], np.random.default_rng(0))
         return drawn(make, number, size, identity, f"{number:,} strings of up to {self.config.most}")
 
+    def suggested(self) -> list[dict[str, Any]]:
+        try:
+            self._parts("test", [0], np.random.default_rng(0))  # are there recordings?
+        except ValueError:
+            return []
+        return super().suggested()
+
     def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
         """As :meth:`SoundTask.measure`, and apart ``wer`` of strings that are longer than those of training
         (``wer_longer``), of those of training's lengths (``wer_usual``), and of those with a digit that is said twice

@@ -340,11 +340,11 @@ class TestOtherKinds:
         opened = visit("#/speech-digits")
         answered(opened)
         wave = self.sent(opened, lambda: opened.locator('[data-field="sound"] input').set_input_files(path))
-        answered(opened, count=2)
+        column = answered(opened, count=2)
         expected = 0.5 * np.sin(2 * np.pi * 400 * np.arange(len(wave)) / 8000)
         assert len(wave) == pytest.approx(4000, abs=2)
         assert np.abs(wave - expected)[200:-200].max() < 0.03  # 8 bits of the µ-law, and the browser's filter
-        assert opened.locator(".regard-view.spectrogram").count() == 1
+        assert column.locator(".regard-view.spectrogram").count() == 1
         assert "0.5 seconds" in opened.locator('[data-field="sound"]').inner_text()
         keep(opened, "speech")
         opened.get_by_role("button", name="Remove").click()
