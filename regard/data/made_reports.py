@@ -1,8 +1,8 @@
 """Reports that are made up, each with its headline: who did what, and where.
 
-``on monday Tovarek Motors , which employs 40 people , bought the old mill in Kalmund , Zelina said .`` becomes ``Tovarek
-Motors buys mill in Kalmund``. Names are made of syllables. Those for training and those for validation and testing are
-different ones, so that what was never seen must be copied; names that are in the report alone must not.
+``on monday Tovarek Motors , which employs 40 people , bought the old mill in Kalmund , Zelina said .`` becomes
+``Tovarek Motors buys mill in Kalmund``. Names are made of syllables. Those for training and those for the other splits
+are different ones, so that what was never seen must be copied; names that are in the report alone must not.
 """
 
 from __future__ import annotations
