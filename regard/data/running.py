@@ -23,7 +23,7 @@ PIECE = 16 << 20
 """Bytes that are read at once."""
 LONGEST = 1 << 22
 """Bytes of a line; a longer one is read in parts."""
-_BODY = re.compile(r"<BODY>(.*?)(?:\s*Reuters?\s*)?(?:&#3;)?</BODY>", re.DOTALL | re.IGNORECASE)
+BODY = re.compile(r"<BODY>(.*?)(?:\s*Reuters?\s*)?(?:&#3;)?</BODY>", re.DOTALL | re.IGNORECASE)
 _JOINED = re.compile(r" @([-,.])@ ")
 _NOTES = ("_about", "about", "license", "licence", "notice", "readme")
 
@@ -106,7 +106,7 @@ class TextFile:
             raise ValueError(f"{where}: not UTF-8 text ({error.reason})") from None
         text = text.replace("\r\n", "\n").removeprefix("\ufeff")
         if kind == "sgm":
-            bodies = (html.unescape(found[1]) for found in _BODY.finditer(text))
+            bodies = (html.unescape(found[1]) for found in BODY.finditer(text))
             return "".join(" ".join(body.replace("\x03", "").split()) + "\n" for body in bodies)
         if kind == "tabs":
             firsts = [line.partition("\t")[0] for line in text.splitlines()]

@@ -91,5 +91,7 @@ def log_probs(hidden: Tensor, output: nn.Linear, batch: Batch) -> Tensor:
     """(B, T): the log-probability of each of the target's tokens by (B, T, D) decoder states; 0 where there is none."""
     target = batch["target"][:, 1:]
     real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]
-    each = torch.log_softmax(output(hidden[real]).float(), -1).gather(-1, target[real][:, None])[:, 0]
+    logits = output(hidden[real])
+    each = torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    each = each.gather(-1, target[real][:, None])[:, 0]
     return hidden.new_zeros(target.shape, dtype=each.dtype).masked_scatter(real, each)

@@ -1,0 +1,178 @@
+"""Texts with what is to be written about them: summaries, headlines, keyphrases, questions in other words.
+
+* JSON lines with ``source`` and ``target``, each a text or a list of them, as SciTLDR has them: a source in sentences,
+  several references. Other keys are not read.
+* tab-separated lines: source, target.
+* a JSON array of CANARD (Elgohary, Peskov & Boyd-Graber 2019): ``History``, ``Question``, ``Rewrite``. The source is
+  the question, then the title, the section and the last four turns, with | between.
+* a folder of Reuters' SGML: bodies with their titles, split as ``LEWISSPLIT`` says. Left out are articles that are
+  tables, and those whose title has no word of the body, as Rush et al. 2015 (arXiv:1509.00685) do.
+* an archive of abstracts and keyphrases, ``docsutf8/7.txt`` beside ``keys/7.key``, a phrase a line (Inspec).
+
+Files are plain or gzipped. An error names file and line.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from regard.data import parts, untrusted
+from regard.data.running import BODY
+from regard.data.text import clean
+
+ENDINGS = (".jsonl", ".ndjson", ".tsv", ".json", ".zip")
+TURNS = 4
+"""Turns of a conversation that are read, beside the question."""
+_SENTENCE = re.compile(r"(?<=[.!?])(?<![. ][A-Z]\.)\s+(?=[\"'“(]?[A-Z0-9])|(?<= [.!?])\s+")
+_ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)</REUTERS>", re.DOTALL)
+_TITLE = re.compile(r"<TITLE>(.*?)</TITLE>", re.DOTALL)
+_LEWIS = re.compile(r'LEWISSPLIT="([A-Z-]+)"')
+_TABLE = re.compile(r"\s*(?:shr|qtly|qtrly|oper shr|net\b|blah|\*)", re.IGNORECASE)
+_LONG_WORD = re.compile(r"[a-z]{4,}")
+
+
+class Pair(NamedTuple):
+    """A text and what is to be written about it.
+
+    Attributes:
+        source: the text.
+        targets: references, or phrases.
+        lead: what one would write without a system: the first sentence, or the question as it is.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    lead: str
+
+
+def read(path: Path, prefix: str = "") -> dict[str, list[Pair]]:
+    """The pairs of each split; see :func:`regard.data.parts.split` for what is held out."""
+    if path.is_dir() and (articles := [each for each in sorted(path.iterdir()) if _ending(each) in (".sgm", ".sgml")]):
+        return _reuters(path, articles)
+    files = parts.find(path, prefix, ENDINGS)
+    together = any(_ending(each) == ".json" for each in files.values())  # turns of one conversation are neighbours
+    return parts.split(files, _file, mixed=not together)
+
+
+def lead(text: str) -> str:
+    """The first sentence."""
+    return _SENTENCE.split(text.strip(), maxsplit=1)[0]
+
+
+def _ending(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _file(path: Path) -> list[Pair]:
+    ending = _ending(path)
+    if ending == ".zip":
+        return _archive(path)
+    if ending == ".json":
+        return [_turn(entry, f"{path}: entry {number}") for number, entry in enumerate(_array(path), 1)]
+    one = _line if ending in (".jsonl", ".ndjson") else _tabs
+    return [one(line, place) for place, line in _lines(path)]
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    for number, raw in enumerate(untrusted.read(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        place = f"{path}:{number}"
+        try:
+            line = raw.decode("utf-8").rstrip("\r")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{place}: not UTF-8 text ({error.reason})") from None
+        if line.strip():
+            yield place, line
+
+
+def _line(line: str, place: str) -> Pair:
+    found = untrusted.parse_json(line, place)
+    if not isinstance(found, dict) or not {"source", "target"} <= found.keys():
+        raise ValueError(f'{place}: a line is {{"source": …, "target": …}}, not {line[:60]!r}')
+    source, targets = (_texts(found[key], f"{place}: {key}") for key in ("source", "target"))
+    first = source[0] if len(source) > 1 else lead(source[0])
+    return Pair(" ".join(source), targets, first)
+
+
+def _texts(value: Any, place: str) -> tuple[str, ...]:
+    many = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, str) for each in many):
+        raise ValueError(f"{place} is a text or a list of texts, not {untrusted.shown(value)}")
+    kept = tuple(text for text in map(clean, many) if text)
+    if not kept:
+        raise ValueError(f"{place} is empty")
+    return kept
+
+
+def _tabs(line: str, place: str) -> Pair:
+    cells = [clean(cell) for cell in line.split("\t")]
+    if len(cells) != 2:
+        raise ValueError(f"{place}: a line is a source, a tab and a target, but here are {len(cells)} columns")
+    for cell, name in zip(cells, ("source", "target"), strict=True):
+        if not cell:
+            raise ValueError(f"{place}: the {name} is empty")
+    return Pair(cells[0], (cells[1],), lead(cells[0]))
+
+
+def _array(path: Path) -> list[Any]:
+    found = untrusted.parse_json(untrusted.read(path), path)
+    if not isinstance(found, list):
+        raise ValueError(f"{path}: an array of questions is wanted, not {untrusted.shown(found)}")
+    return found
+
+
+def _turn(entry: Any, place: str) -> Pair:
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{place}: an object is wanted, not {untrusted.shown(entry)}")
+    for key, kind in (("History", list), ("Question", str), ("Rewrite", str)):
+        if not isinstance(entry.get(key), kind):
+            raise ValueError(f"{place}: {key} is {untrusted.shown(entry.get(key))}, not a {kind.__name__}")
+    (question,) = _texts(entry["Question"], f"{place}: Question")
+    history = [clean(turn) for turn in entry["History"] if isinstance(turn, str)]
+    about, turns = history[:2], history[2:]
+    return Pair(
+        " | ".join([question, *about, *turns[-TURNS:]]), _texts(entry["Rewrite"], f"{place}: Rewrite"), question
+    )
+
+
+def _archive(path: Path) -> list[Pair]:
+    held = untrusted.unzip(path, lambda name: name.endswith((".txt", ".key")))
+    texts = {PurePosixPath(name): data.decode("utf-8", "replace") for name, data in held.items()}
+    found = []
+    for name, phrases in sorted(texts.items()):
+        if name.suffix != ".key":
+            continue
+        document = name.parent.parent / "docsutf8" / f"{name.stem}.txt"
+        if document not in texts:
+            raise ValueError(f"{path}: {name} has no document {document}")
+        title, _, rest = texts[document].strip().partition("\n")
+        while rest.startswith("\t"):  # a title may go on in the next line
+            more, _, rest = rest.partition("\n")
+            title = f"{title} {more}"
+        kept = dict.fromkeys(clean(phrase).lower() for phrase in phrases.splitlines() if phrase.strip())
+        if not kept or not title.strip():
+            raise ValueError(f"{path}: {name}: there is no text, or no phrase")
+        found.append(Pair(clean(f"{title} . {rest}"), tuple(kept), clean(title)))
+    if not found:
+        raise ValueError(f"{path}: there are no keys/….key beside docsutf8/….txt in it")
+    return found
+
+
+def _reuters(folder: Path, files: Sequence[Path]) -> dict[str, list[Pair]]:
+    found: dict[str, list[Pair]] = {"TRAIN": [], "TEST": []}
+    for path in files:
+        for about, article in _ARTICLE.findall(untrusted.read(path).decode("latin-1")):
+            split, title, body = _LEWIS.search(about), _TITLE.search(article), BODY.search(article)
+            if split is None or split[1] not in found or title is None or body is None or _TABLE.match(body[1]):
+                continue
+            heading, text = clean(html.unescape(title[1])).lower(), clean(html.unescape(body[1]))
+            if heading and text and set(_LONG_WORD.findall(heading)) & set(_LONG_WORD.findall(text.lower())):
+                found[split[1]].append(Pair(text, (heading,), lead(text)))
+    if not all(found.values()):
+        raise ValueError(f"{folder}: there are no articles with a title and a body for training and testing in it")
+    train = found["TRAIN"]
+    cut = len(train) - len(train) // 20
+    return {"train": train[:cut], "valid": train[cut:], "test": found["TEST"]}
