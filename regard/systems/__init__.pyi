@@ -16,6 +16,7 @@ from regard.systems.luong import Luong as Luong
 from regard.systems.memn2n import MemN2N as MemN2N
 from regard.systems.memnn import MemNN as MemNN
 from regard.systems.ntm import NTM as NTM
+from regard.systems.pointer_generator import PointerGenerator as PointerGenerator
 from regard.systems.ram import RAM as RAM
 from regard.systems.ram_agent import RAMAgent as RAMAgent
 from regard.systems.rnnsearch import RNNsearch as RNNsearch

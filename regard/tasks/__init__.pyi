@@ -16,6 +16,7 @@ from regard.tasks.sentences import Sentences as Sentences
 from regard.tasks.speech import Speech as Speech
 from regard.tasks.spoken_digits import SpokenDigits as SpokenDigits
 from regard.tasks.squad import Squad as Squad
+from regard.tasks.summaries import Summaries as Summaries
 from regard.tasks.tags import Tags as Tags
 from regard.tasks.tapes import Tapes as Tapes
 from regard.tasks.toy_grammar import ToyGrammar as ToyGrammar
