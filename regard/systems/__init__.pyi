@@ -2,6 +2,7 @@
 from regard.systems.attention_recognizer import AttentionRecognizer as AttentionRecognizer
 from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
 from regard.systems.cnn import CNN as CNN
+from regard.systems.dram import DRAM as DRAM
 from regard.systems.draw import DRAW as DRAW
 from regard.systems.gat import GAT as GAT
 from regard.systems.image_to_set import ImageToSet as ImageToSet
