@@ -4,6 +4,7 @@ from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
 from regard.systems.cnn import CNN as CNN
 from regard.systems.dram import DRAM as DRAM
 from regard.systems.draw import DRAW as DRAW
+from regard.systems.foveal import Foveal as Foveal
 from regard.systems.gat import GAT as GAT
 from regard.systems.image_to_set import ImageToSet as ImageToSet
 from regard.systems.inverse_cooking import InverseCooking as InverseCooking

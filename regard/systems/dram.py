@@ -5,7 +5,7 @@ Ba, Mnih & Kavukcuoglu 2015, *Multiple Object Recognition with Visual Attention*
     gₙ = G_image(ρ(x, lₙ)) ⊙ G_loc(lₙ)         glimpse: what times where
     r¹ₙ = LSTM(gₙ, r¹ₙ₋₁),  r¹₀ = 0             what was seen
     r²ₙ = LSTM(r¹ₙ, r²ₙ₋₁),  r²₀ = C(coarse x)  where to look: the context network sees the whole image, small
-    lₙ₊₁ ~ N(tanh(E(r²ₙ)), σ²)                  a choice, without a gradient
+    lₙ₊₁ ~ N(tanh(κ E(r²ₙ)), σ²)                a choice, without a gradient
     yₛ = softmax(O(r¹)) after every N glimpses  the s-th object, in order, and at last the class *end*
 
 The classes depend on r¹ alone, and r¹ on glimpses alone: the classifier never sees the context. Attention is hard: the
@@ -62,6 +62,8 @@ class Config:
         filters: of the glimpse network's first convolution, the second has twice as many; 0 is a fully connected layer.
         hidden: units of each LSTM, and of the glimpse network's output.
         context: the longer side of the coarse image for the context network, in pixels; 0 is no context.
+        pace: κ. What only REINFORCE trains moves at the optimizer's pace whatever λ is, if that is Adam, and its
+            gradient is mostly noise; a small κ lets the noise of many steps cancel.
         std: σ of the locations, where 2 is the width of the image.
         rollouts: runs of an image in training.
         test_rollouts: the same when it is not trained; 0 is one run along the means.
@@ -81,6 +83,7 @@ class Config:
     filters: int = 16
     hidden: int = 256
     context: int = 16
+    pace: float = 0.1
     std: float = 0.15
     rollouts: int = 1
     test_rollouts: int = 0
@@ -94,6 +97,8 @@ class Config:
         for name, least in {"rollouts": 1, "test_rollouts": 0, "filters": 0, "context": 0}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        if self.pace <= 0:
+            raise ValueError(f"pace = {self.pace}: the locations would never move")
         if self.std <= 0:
             raise ValueError(f"std = {self.std}: without a spread no other place is ever tried")
         if self.end and (self.objects < 2 or self.classes < 2):
@@ -177,7 +182,7 @@ class Reader(nn.Module):
         self.second = Core("lstm", config.hidden, config.hidden)
         if config.context:
             self.context = Context(config)
-        self.location = nn.Sequential(nn.Linear(config.hidden, 2), nn.Tanh())
+        self.location = nn.Linear(config.hidden, 2)
         self.baseline = nn.Linear(config.hidden, 1)
         self.output = nn.Linear(config.hidden, config.classes)
 
@@ -192,7 +197,8 @@ class Reader(nn.Module):
         for number in range(config.objects):
             kept = []
             for _ in range(config.glimpses):
-                mean, expected = self.location(second[0]), self.baseline(second[0].detach())[:, 0]
+                mean = torch.tanh(config.pace * self.location(second[0]))
+                expected = self.baseline(second[0].detach())[:, 0]
                 drawn = mean.detach() + (config.std * torch.randn_like(mean) if drawing else 0.0)
                 place = drawn.clamp(-1, 1)
                 first = self.first(self.glimpse(place, image), first)

@@ -59,7 +59,7 @@ def test_the_loss_is_the_papers(rollouts, monkeypatch):
                 assert len(noise) == len(going)
                 for k, i in enumerate(going):
                     first, second = states[i]
-                    mean, expected = torch.tanh(reader.location[0](second[0])), reader.baseline(second[0])
+                    mean, expected = torch.tanh(0.1 * reader.location(second[0])), reader.baseline(second[0])
                     drawn = mean + 0.3 * noise[k]
                     place = drawn.clamp(-1, 1)
                     seen = reader.glimpse.retina(place, images[i : i + 1]).context.flatten(1, 2)
@@ -176,6 +176,7 @@ def test_multiplications_by_hand():
     ("options", "message"),
     [
         ({"std": 0.0}, "without a spread"),
+        ({"pace": 0.0}, "would never move"),
         ({"objects": 1}, "at least two classes and two objects"),
         ({"size": 4}, "two convolutions of 3 × 3 need 5 pixels"),
         ({"size": 12}, "larger than an image of 11 × 14"),

@@ -1,4 +1,4 @@
-"""Systems that look here and there: RAM on images, its control, DRAM, and the player of Catch."""
+"""Systems that look here and there: RAM on images, its control, DRAM, foveal glimpses, and the player of Catch."""
 
 from functools import partial
 
@@ -39,6 +39,7 @@ def alone(batch: Batch) -> list[Batch]:
 SIZES = {"channels": 1, "height": 13, "width": 11, "classes": 5}
 SMALL = {"glimpses": 3, "size": 4, "what": 6, "where": 5, "hidden": 8}
 READER = {"glimpses": 2, "size": 6, "scales": 2, "filters": 2, "hidden": 8, "context": 6}
+FOVEA = {"fixations": 2, "size": 4, "grid": 3, "factors": 5, "hidden": 6}
 COLOUR = {**SIZES, "channels": 3}
 CASES = {
     "ram": [
@@ -54,6 +55,11 @@ CASES = {
         Case({**SIZES, **READER, "objects": 3, "end": True, "rollouts": 3}, partial(strings, True), alone),
         Case({**SIZES, **READER, "objects": 3, "end": True, "pair": True}, partial(strings, True), alone),
         Case({**SIZES, **READER, "objects": 3, "end": True, "test_rollouts": 2}, partial(strings, True)),
+    ],
+    "foveal": [
+        Case({**SIZES, **FOVEA}, images, alone),
+        Case({**COLOUR, **FOVEA, "rings": 0, "size": 5}, partial(images, 3), alone),
+        Case({**SIZES, **FOVEA, "policy": "random", "generative": 0.1}, images),
     ],
     "cnn": [
         Case({**SIZES, "filters": 3, "kernel": 4, "stride": 2, "hidden": 8}, images, alone, looks=False),
