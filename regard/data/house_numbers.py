@@ -161,9 +161,10 @@ class HouseNumbers:
 
 def _ink(digits: np.ndarray) -> np.ndarray:
     """(n, 4): left, top, right and bottom of what is drawn on pictures (n, height, width)."""
-    dark = unit(digits) > 0.3
+    dark = np.asarray(unit(digits) > 0.3)
     sides = []
-    for lines in (dark.any(1), dark.any(2)):  # columns, rows
+    for axis in (1, 2):  # columns, rows
+        lines = np.asarray(dark.any(axis))
         sides.append((lines.argmax(1), lines.shape[1] - lines[:, ::-1].argmax(1)))
     (left, right), (top, bottom) = sides
     return np.stack([left, top, right, bottom], 1).astype(float)

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -159,7 +159,8 @@ class Context(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         longer = max(config.height, config.width)
-        self.coarse = tuple(max(1, round(side * config.context / longer)) for side in (config.height, config.width))
+        high, wide = (max(1, round(side * config.context / longer)) for side in (config.height, config.width))
+        self.coarse = (high, wide)
         rows, columns = ((side + 1) // 2 for side in self.coarse)
         self.layers = nn.Sequential(
             *(nn.Conv2d(config.channels, 16, 3, padding=1), nn.ReLU()),
@@ -266,18 +267,21 @@ class DRAM(nn.Module):
             raise ValueError(f"target is {tuple(target.shape)}, but {config.objects} objects are read")
         if self.training:
             many, wanted = repeated(image, config.rollouts), repeated(target, config.rollouts)
-            orders = (wanted, _reversed(wanted, config.end)) if config.pair else (wanted,)
-            each: dict[str, Tensor] = {}
-            for reader, order in zip(self.readers, orders):
-                for name, term in reader.terms(many, order).items():
-                    each[name] = each.get(name, 0.0) + term.unflatten(0, (-1, config.rollouts)).mean(1)
-            each["error"] = each["error"] / len(orders)
+            terms = [
+                reader.terms(many, order)
+                for reader, order in zip(self._readers(), (wanted, _reversed(wanted, config.end)))
+            ]
+            each = {
+                name: torch.stack([term[name] for term in terms]).sum(0).unflatten(0, (-1, config.rollouts)).mean(1)
+                for name in terms[0]
+            }
+            each["error"] = each["error"] / len(terms)
             each["loss"] = each["nll"] + each["baseline"] + config.reinforce * each["reinforce"]
         else:
             log_probs, locations = self._read(image)
             chosen, _ = likeliest(log_probs, config.end)
             orders = (target, _reversed(target, config.end))
-            nll = sum(_nll(log_prob, order) for log_prob, order in zip(log_probs, orders))
+            nll = torch.stack([_nll(log_prob, order) for log_prob, order in zip(log_probs, orders)]).sum(0)
             wrong = (chosen != _digits(target, config.end)).any(1).to(image.dtype)
             each = {"loss": nll, "nll": nll, "error": wrong}
             if config.objects > 1 and not config.end:
@@ -291,7 +295,7 @@ class DRAM(nn.Module):
         reader looked, (B, S, runs, N, 2)."""
         runs = max(self.config.test_rollouts, 1)
         log_probs, places = [], None
-        for reader in self.readers:
+        for reader in self._readers():
             found = list(reader.look(repeated(image, runs), self.config.test_rollouts > 0))
             each = torch.stack([one.log_prob[-1] for one in found], 1).unflatten(0, (-1, runs))  # (B, runs, S, classes)
             log_probs.append(each.exp().mean(1).clamp_min(1e-30).log() if runs > 1 else each[:, 0])
@@ -316,7 +320,7 @@ class DRAM(nn.Module):
         squares in pixels; ``object`` (T,), for which object each glimpse is, and ``length`` (B,), the glimpses until
         the end was read."""
         config, image = self.config, batch["image"]
-        reader: Any = self.readers[0]
+        reader = self._readers()[0]
         found = list(reader.look(image, False))
         location = torch.cat([each.location for each in found])
         patches = [reader.glimpse.retina(place, image).context for place in location]
@@ -335,12 +339,15 @@ class DRAM(nn.Module):
 
     def multiplications(self) -> int:
         """Of one image that has as many objects as there can be."""
-        config, reader = self.config, self.readers[0]
-        looks = config.objects * config.glimpses
-        total = looks * sum(_work(part) for part in (reader.first, reader.second, reader.location))
+        config, reader = self.config, self._readers()[0]
+        looks, parts = config.objects * config.glimpses, (reader.first, reader.second, reader.location)
+        total = looks * sum(map(_work, parts))
         total += looks * _work(reader.glimpse, (config.size, config.size)) + config.objects * _work(reader.output)
         total += _work(reader.context, reader.context.coarse) if config.context else 0
         return total * max(config.test_rollouts, 1) * len(self.readers)
+
+    def _readers(self) -> list[Reader]:
+        return cast("list[Reader]", list(self.readers))
 
     def _check(self, image: Tensor) -> None:
         config = self.config
@@ -402,7 +409,8 @@ def _work(module: nn.Module, side: tuple[int, ...] = (0, 0)) -> int:
     total = sum(weight.numel() for weight in module.parameters() if weight.ndim == 2)
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):
-            reach = zip(side, layer.kernel_size, layer.stride, layer.padding)
-            side = tuple((each + 2 * int(pad) - kernel) // stride + 1 for each, kernel, stride, pad in reach)
+            pads = (0, 0) if isinstance(layer.padding, str) else layer.padding
+            reach = zip(side, layer.kernel_size, layer.stride, pads)
+            side = tuple((each + 2 * pad - kernel) // stride + 1 for each, kernel, stride, pad in reach)
             total += layer.weight.numel() * side[0] * side[1]
     return total

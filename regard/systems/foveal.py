@@ -137,6 +137,10 @@ class Foveal(nn.Module):
     }
     view: ClassVar[str] = "glimpses"
     """The file of :mod:`regard.views` that draws what :meth:`seen` gives."""
+    grid: Tensor
+    """(places, 2): x and y of the places, row by row."""
+    once: Tensor
+    """(scales, size, size): the cells of the retina that no sharper one shows."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -145,11 +149,10 @@ class Foveal(nn.Module):
         self.retina = Retina(config.size, scales)
         once = torch.ones(scales, config.size, config.size, dtype=torch.bool)
         inner = slice(config.size // 4, 3 * config.size // 4)
-        once[1:, inner, inner] = False  # what a sharper square shows
+        once[1:, inner, inner] = False
         self.register_buffer("once", once, persistent=False)
         steps = torch.linspace(-config.reach, config.reach, config.grid) if config.grid > 1 else torch.zeros(1)
-        grid = torch.cartesian_prod(steps, steps).flip(-1)  # row by row; x and y
-        self.register_buffer("grid", grid, persistent=False)
+        self.register_buffer("grid", torch.cartesian_prod(steps, steps).flip(-1), persistent=False)
         cells = config.channels * int(once.sum())
         self.into = nn.Parameter(torch.randn(config.factors, cells) * cells**-0.5)  # F
         self.out = nn.Parameter(torch.randn(config.hidden, config.factors) * config.factors**-0.5)  # P
@@ -194,9 +197,8 @@ class Foveal(nn.Module):
             place = torch.randint(places, (count,), device=image.device)
             if config.policy == "learned":
                 scores = self.controller(torch.cat([self._expected(summed, log_prob).detach(), visits], -1))
-                best = scores.argmax(-1)
-                anywhere = torch.rand(count, device=image.device) < config.explore if self.training else False
-                place = torch.where(anywhere, place, best) if self.training else best
+                anywhere = torch.rand(count, device=image.device) < (config.explore if self.training else 0.0)
+                place = torch.where(anywhere, place, scores.argmax(-1))
             else:
                 scores = image.new_zeros(count, places)
             pixels = self.look(self.grid[place], image)
