@@ -66,7 +66,7 @@ class Digits(Predictor):
         """Of a split, or of its first ``limit`` batches: ``error`` in percent, and what else the system measures of its
         answers; how many parameters it has and, if it can tell, multiplications for one image."""
         found = super().evaluate(split, limit=limit)
-        for name in ("baseline", "reinforce", "controller", "generative"):  # of the training, not of the answers
+        for name in ("baseline", "reinforce"):  # of the training, not of the answers
             found.pop(name, None)
         found = {name: 100 * value if name.startswith("error") else value for name, value in found.items()}
         found["parameters"] = float(sum(each.numel() for each in self.model.parameters()))

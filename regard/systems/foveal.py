@@ -174,11 +174,11 @@ class Foveal(nn.Module):
         wrong = (fixed.log_prob.argmax(-1) != label[:, None]).to(nlls.dtype)
         each = {"loss": nlls.mean(1), "nll": nlls[:, -1], "error": wrong[:, -1]}
         each |= {f"error_{k + 1}": wrong[:, k] for k in range(config.fixations)}
-        if config.policy == "learned":
+        if self.training and config.policy == "learned":
             target = self._worth(batch["image"], fixed, label)
             each["controller"] = -(target * fixed.scores.log_softmax(-1)).sum(-1).mean(1)
             each["loss"] = each["loss"] + each["controller"]
-        if config.generative:
+        if self.training and config.generative:
             each["generative"] = self._divergence(fixed, label)
             each["loss"] = each["loss"] + config.generative * each["generative"]
         share, count = 1 / max(len(label), 1), nlls.new_tensor(float(len(label)))
