@@ -95,6 +95,26 @@ class Frames(Axis):
 
 
 @dataclass(frozen=True, eq=False)
+class Strokes(Axis):
+    """Points of a pen, in their order.
+
+    Attributes:
+        points: (N, 3): x, y downwards, and 1 if the pen is lifted after it.
+        begins: how many of them were given and not written.
+    """
+
+    points: Any = None
+    begins: int = 0
+
+    view: ClassVar[str] = "strokes"
+
+    @classmethod
+    def of(cls, points: Any, begins: int = 0) -> Strokes:
+        """Named by their numbers."""
+        return cls([str(number) for number in range(1, len(points) + 1)], points=points, begins=begins)
+
+
+@dataclass(frozen=True, eq=False)
 class Spectrogram(Axis):
     """Frames of sound, in their order.
 
@@ -130,8 +150,11 @@ class Steps(Axis):
 
 def merge(weights: Tensor, rows: Axis, columns: Axis) -> Tensor:
     """Weights (…, T, S) between what the system sees as weights between labels: added up along the columns, averaged
-    along the rows. What belongs to no label, and padding beyond the axes, is left out."""
+    along the rows. What belongs to no label, and padding beyond the axes, is left out; columns that no row has seen
+    yet, as in a memory that grows, are 0."""
     weights = weights.float().cpu()
+    if (missing := (len(columns) if columns.groups is None else len(columns.groups)) - weights.shape[-1]) > 0:
+        weights = torch.nn.functional.pad(weights, (0, missing))
     if columns.groups is not None:
         weights = _gather(weights, columns.groups, len(columns), -1)
     elif len(columns):

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import regard
+from modules import Calls
 from regard.glimpses import MixtureWindow
 from regard.refiners import ShiftSharpen
 from regard.scores import Additive, LocationAware
@@ -21,19 +22,6 @@ B, H, T, S, D = 2, 2, 3, 5, 8
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(0)
-
-
-class Calls(nn.Module):
-    """A module whose forward is the given function."""
-
-    def __init__(self, function, **children):
-        super().__init__()
-        self.function = function
-        for name, child in children.items():
-            self.add_module(name, child)
-
-    def forward(self, *args, **kwargs):
-        return self.function(self, *args, **kwargs)
 
 
 def close(x, y, atol=1e-5):

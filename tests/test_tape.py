@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 import regard
 from decode.models import Looking
+from modules import Calls
 from regard import decode
 from regard.glimpses import Bilinear, FilterBank, MixtureWindow
 from regard.scores import Additive
@@ -53,19 +54,6 @@ def loops(query, key, allowed=None, bias=None, scale=None):
 
 def hooks(model):
     return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
-
-
-class Calls(nn.Module):
-    """A module whose forward is the given function."""
-
-    def __init__(self, function, **children):
-        super().__init__()
-        self.function = function
-        for name, child in children.items():
-            self.add_module(name, child)
-
-    def forward(self, *args, **kwargs):
-        return self.function(self, *args, **kwargs)
 
 
 class Decoder(nn.Module):

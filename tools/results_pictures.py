@@ -128,7 +128,7 @@ ANSWERERS = {
     "two hops": (),
     "one hop": ("hops=1",),
     "the question alone": ("hops=0",),
-    "two hops, keys tied to values": ("tied=true",),
+    "two hops, keys of their own": ("tied=false",),
     "two hops, words without context": ("reader=words",),
     "stacked attention, two layers": ("system.name=san",),
     "stacked attention, one layer": ("system.name=san", "hops=1"),

@@ -37,6 +37,12 @@ def bench_graphs(json_file: JsonFile = None, quick: Quick = False, only: Only = 
     _bench("graphs", json_file, quick, only)
 
 
+@bench.command("handwriting")
+def bench_handwriting(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
+    """Time writing and its training against plain PyTorch."""
+    _bench("handwriting", json_file, quick, only)
+
+
 @bench.command("memory")
 def bench_memory(json_file: JsonFile = None, quick: Quick = False, only: Only = "") -> None:
     """Time the systems with a memory against plain PyTorch."""

@@ -152,8 +152,8 @@ def read_tables(folder: Path, bad: BadLines) -> Splits:
     return divided(_table(folder, bad), folder)
 
 
-def _table(folder: Path, bad: BadLines) -> list[Captioned]:
-    path = folder / TABLE
+def read_table(path: Path, bad: BadLines) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """The captions of each file that a table names, and the line that first does."""
     captions: dict[str, list[str]] = {}
     first: dict[str, int] = {}
     for number, line in numbered_lines(path):
@@ -167,6 +167,12 @@ def _table(folder: Path, bad: BadLines) -> list[Captioned]:
         else:
             captions.setdefault(name.strip(), []).append(clean(caption))
             first.setdefault(name.strip(), number)
+    return captions, first
+
+
+def _table(folder: Path, bad: BadLines) -> list[Captioned]:
+    path = folder / TABLE
+    captions, first = read_table(path, bad)
     images = Album(folder, [folder, folder / "images", *sorted(folder.glob("*.zip"))])
     return _found(((name, path, first[name]) for name in captions), captions, images, bad)
 

@@ -25,8 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data import SPLITS, untrusted
+from regard.data.captions import read_table
 from regard.data.photographs import SUFFIXES, Photograph
-from regard.data.text import BadLines, clean, numbered_lines
+from regard.data.text import BadLines, clean
 
 TABLE = "captions.tsv"
 FEATURES, IMAGES, IDS = "features", "images", "ids"
@@ -102,20 +103,7 @@ def _labelled(path: Path, bad: BadLines) -> list[Clip]:
 
 def _table(folder: Path, bad: BadLines) -> list[Clip]:
     path = folder / TABLE
-    captions: dict[str, list[str]] = {}
-    first: dict[str, int] = {}
-    for number, line in numbered_lines(path):
-        if not line:
-            continue
-        name, tab, caption = line.partition("\t")
-        if not tab:
-            bad.add("unreadable", path, number, "no tab between a clip and its caption")
-        elif not clean(caption):
-            bad.add("empty", path, number, f"an empty caption of {name}")
-        else:
-            captions.setdefault(name.strip(), []).append(clean(caption))
-            first.setdefault(name.strip(), number)
-    return _found(path, captions, first, bad)
+    return _found(path, *read_table(path, bad), bad)
 
 
 def _found(path: Path, captions: dict[str, list[str]], first: dict[str, int], bad: BadLines) -> list[Clip]:

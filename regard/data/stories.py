@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from regard._lazy import nearest
+from regard.data.untrusted import json_objects
 
 
 class Question(NamedTuple):
@@ -76,19 +75,7 @@ def read_json(lines: Iterable[str], name: str) -> Iterator[Question]:
     """Questions from JSON lines: ``story`` (a text or a list of sentences), ``question``, ``answer`` and, if known,
     ``support``, the numbers of the sentences that lead to it, from 1."""
     keys = ("story", "question", "answer", "support")
-    for count, line in enumerate(lines, 1):
-        place = f"{name}, line {count}"
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{place}: not JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise ValueError(f"{place}: an object with story, question and answer, not {line.strip()[:60]!r}")
-        for key in found:
-            if key not in keys:
-                raise ValueError(f"{place}: no key is called {key!r}: {nearest(key, keys)}")
+    for place, found in json_objects(lines, name, keys, "an object with story, question and answer"):
         for key in ("question", "answer"):
             if not isinstance(found.get(key), str) or not found[key].strip():
                 raise ValueError(f"{place}: {key!r} must be a text")

@@ -52,8 +52,8 @@ class Ragged(NamedTuple):
         return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
     @staticmethod
-    def of(sequences: Sequence[Sequence[int]]) -> Ragged:
-        """From lists of ids."""
+    def of(sequences: Sequence[Sequence[int] | np.ndarray]) -> Ragged:
+        """From lists or arrays of ids."""
         offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
         np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
         ids = np.fromiter(chain.from_iterable(sequences), dtype=np.int32, count=int(offsets[-1]))

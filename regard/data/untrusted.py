@@ -12,7 +12,7 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from regard._files import regular
+from regard._lazy import nearest
 
 GROWTH, ALWAYS = 50, 256 << 20
 """Limits on decompression: a file may expand by the factor GROWTH (text expands 3 to 10 times, images of digits 20
@@ -147,3 +148,24 @@ def npy(data: bytes, where: Path | str) -> np.ndarray:
 def shown(value: Any) -> str:
     """A value in a message, whatever a file has there."""
     return repr(value)[:40] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+
+
+def json_objects(
+    lines: Iterable[str], name: str, keys: Sequence[str], what: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """JSON objects, one a line, each with where it stands; a key that is not one of ``keys`` is an error, empty lines
+    are passed over. ``what`` says what an object is."""
+    for count, line in enumerate(lines, 1):
+        place = f"{name}, line {count}"
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{place}: not JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise ValueError(f"{place}: {what}, not {line.strip()[:60]!r}")
+        for key in found:
+            if key not in keys:
+                raise ValueError(f"{place}: no key is called {key!r}: {nearest(key, keys)}")
+        yield place, found

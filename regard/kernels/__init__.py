@@ -51,7 +51,8 @@ _LARGE = 2**26
 
 
 class _Choice(threading.local):
-    name = "auto"
+    def __init__(self) -> None:
+        self.name = "auto"  # not in the class, where torch.compile of torch 2.6 would read it for ever
 
 
 _choice = _Choice()

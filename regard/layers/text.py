@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.layers.cross_entropy import cross_entropy
 
@@ -25,6 +26,22 @@ def inputs(batch: Batch) -> Tensor:
 def limit(batch: Batch) -> Tensor:
     """(B,): the longest answer, in tokens: the source's length and 50 more."""
     return batch["source_lengths"] + 50
+
+
+def last_of_prompt(batch: Batch) -> Tensor | None:
+    """(B,): the last token of ``prompt`` (B, P), which a language model is fed first; None, that is bos, if there is no
+    prompt."""
+    prompt = batch.get("prompt")
+    return None if prompt is None else prompt[:, -1]
+
+
+def continuation(batch: Batch, longest: int) -> Tensor:
+    """(B,): the tokens that a language model may add: those that ``wanted`` (B,) says, or ``longest``."""
+    if "wanted" in batch:
+        return batch["wanted"]
+    given = batch.get("prompt", batch.get("target"))
+    assert given is not None
+    return torch.full((len(given),), longest, device=given.device)
 
 
 def initialize(words: nn.Embedding, spread: float) -> None:
@@ -44,6 +61,30 @@ def loss(hidden: Tensor, output: nn.Linear, batch: Batch, smoothing: float = 0.0
     count = real.sum()
     share = 1 / count.clamp_min(1)
     return {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}
+
+
+def class_loss(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> dict[str, Tensor]:
+    """Cross-entropy of classes (B, C), means over the items."""
+    loss = functional.cross_entropy(logits, label, label_smoothing=smoothing)
+    nll = functional.cross_entropy(logits.detach(), label)
+    right = (logits.argmax(-1) == label).float().mean()
+    return {"loss": loss, "nll": nll, "accuracy": right, "count": torch.tensor(len(label), device=label.device)}
+
+
+def joined(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
+    """What is read as one sequence: tokens (B, S), their lengths (B,), and the segment of each (B, S). A pair has its
+    second sentence in ``second`` (B, S₂) and ``second_lengths``; it follows the first, as segment 1."""
+    first, lengths = batch["source"], batch["source_lengths"]
+    if "second" not in batch:
+        return first, lengths, batch.get("segments")
+    second, more = batch["second"], batch["second_lengths"]
+    places = torch.arange(int((lengths + more).max()), device=first.device).expand(len(first), -1)
+    behind = places - lengths[:, None]
+    one = first.gather(1, places.clamp(max=first.shape[1] - 1))
+    other = second.gather(1, behind.clamp(0, second.shape[1] - 1))
+    there = (behind >= 0) & (behind < more[:, None])
+    tokens = torch.where(behind < 0, one, torch.where(there, other, PAD))
+    return tokens, lengths + more, there.long()
 
 
 def log_probs(hidden: Tensor, output: nn.Linear, batch: Batch) -> Tensor:

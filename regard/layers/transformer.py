@@ -21,6 +21,7 @@ from regard import masks
 from regard.layers.dropout import Dropout
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
+POSITIONS = ("sinusoid", "learned", "rotary")
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,15 @@ class LayerConfig:
     score: str = "scaled_dot"
     normalizer: str = "softmax"
     activation: str = "relu"
+    positions: str = "sinusoid"
+    """``sinusoid`` or ``learned``, added to the embeddings, or ``rotary``, in every self-attention."""
+    key_heads: int | None = None
+    window: int | None = None
+    """Self-attention sees only the positions at most so far away."""
 
     def __post_init__(self) -> None:
+        if self.positions not in POSITIONS:
+            raise ValueError(f"positions are one of {', '.join(POSITIONS)}, not {self.positions!r}")
         if self.norm not in ("pre", "post"):
             raise ValueError(f"norm is 'pre' or 'post', not {self.norm!r}")
         if self.activation not in ACTIVATIONS:
@@ -51,25 +59,82 @@ class LayerConfig:
 
 
 class Embedding(nn.Module):
-    """Words and positions: √d · E[token] + PE[position]."""
+    """Words and positions: √d · E[token] + PE[position].
 
-    def __init__(self, vocab: int, dim: int, dropout: float, pad: int = 0):
+    With ``kind="learned"`` positions are embeddings too, E[token] + P[position] (+ S[segment]), for at most ``longest``
+    tokens; with ``"rotary"`` they are left to the heads.
+
+    Args:
+        segments: kinds of segments, such as the first and second sentence; 0 for none.
+        norm: a LayerNorm over the sum, before dropout.
+    """
+
+    def __init__(
+        self,
+        vocab: int,
+        dim: int,
+        dropout: float,
+        pad: int = 0,
+        *,
+        kind: str = "sinusoid",
+        longest: int = 512,
+        segments: int = 0,
+        norm: bool = False,
+    ):
         super().__init__()
+        self.kind, self.longest = kind, longest
         self.words = nn.Embedding(vocab, dim, padding_idx=pad)
-        nn.init.normal_(self.words.weight, std=dim**-0.5)
+        spread = dim**-0.5 if kind == "sinusoid" else SPREAD
+        nn.init.normal_(self.words.weight, std=spread)
         with torch.no_grad():
             self.words.weight[pad].zero_()
         self.dropout = Dropout(dropout)
-        self.scale = dim**0.5
-        self.positions: Tensor
-        self.register_buffer("positions", positions(512, dim), persistent=False)
+        self.scale = dim**0.5 if kind == "sinusoid" else 1.0
+        if kind == "sinusoid":
+            self.positions: Tensor
+            self.register_buffer("positions", positions(512, dim), persistent=False)
+        elif kind == "learned":
+            self.places = nn.Embedding(longest, dim)
+            nn.init.normal_(self.places.weight, std=SPREAD)
+        self.segments = nn.Embedding(segments, dim) if segments else None
+        if self.segments is not None:
+            nn.init.normal_(self.segments.weight, std=SPREAD)
+        self.norm = nn.LayerNorm(dim) if norm else None
 
-    def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """(B, T) → (B, T, dim); the first token stands at position ``first``."""
-        last = first + tokens.shape[1]
+    def forward(self, tokens: Tensor, first: int = 0, segments: Tensor | None = None) -> Tensor:
+        """(B, T) → (B, T, dim); the first token stands at position ``first``. Without ``segments`` (B, T), all are in
+        segment 0."""
+        x = self.words(tokens)
+        x = x * self.scale if self.scale != 1 else x
+        if self.kind != "rotary":
+            x = x + self._at(first, first + tokens.shape[1])
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
+        return self.dropout(x if self.norm is None else self.norm(x))
+
+    def _at(self, first: int, last: int) -> Tensor:
+        if self.kind == "learned":
+            if last > self.longest:
+                raise ValueError(f"{last} tokens are more than the {self.longest} that this model has positions for")
+            return self.places.weight[first:last]
         if last > self.positions.shape[0]:  # a longer sentence than any before
             self.positions = positions(2 * last, self.positions.shape[1]).to(self.positions)
-        return self.dropout(self.words(tokens) * self.scale + self.positions[first:last])
+        return self.positions[first:last]
+
+
+SPREAD = 0.02
+"""Standard deviation of the first weights of GPT and BERT."""
+
+
+def initialize(model: nn.Module, layers: int) -> None:
+    """Weights of linear layers from a normal distribution of :data:`SPREAD`; those that end a sub-layer are smaller by
+    √(2 · layers), so that the sum of all residuals does not grow with depth (Radford et al. 2019, section 2.3)."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear):
+            last = name.endswith(("own.out", "cross.out", "think.2"))
+            nn.init.normal_(module.weight, std=SPREAD / (2 * layers) ** 0.5 if last else SPREAD)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
 
 def positions(length: int, dim: int) -> Tensor:
@@ -99,8 +164,9 @@ class Layer(nn.Module):
     def __init__(self, config: LayerConfig, cross: bool):
         super().__init__()
         choices: dict[str, Any] = {"score": config.score, "normalizer": config.normalizer}
-        choices["dropout"] = config.attention_dropout
-        self.own = regard.MultiHead(config.dim, config.heads, **choices)
+        choices |= {"dropout": config.attention_dropout, "key_heads": config.key_heads}
+        turned = "rotary" if config.positions == "rotary" else None
+        self.own = regard.MultiHead(config.dim, config.heads, window=config.window, positions=turned, **choices)
         self.around_own = Residual(config)
         if cross:
             self.cross = regard.MultiHead(config.dim, config.heads, **choices)
@@ -122,13 +188,14 @@ class Layer(nn.Module):
     def step(
         self, x: Tensor, own: regard.Memory, cross: regard.Memory | None = None, *, weights: bool = False
     ) -> tuple[Tensor, regard.Memory, Tensor | None]:
-        """One new position (B, 1, dim): the layer's output, the longer cache, and the weights (B, H, 1, S) over what
-        was encoded, if wanted."""
+        """New positions (B, T, dim), one as a rule: the layer's output, the longer cache, and the weights (B, H, T, S)
+        over what was encoded, if wanted."""
         seen: dict[str, Any] = {"weights": None}
+        mask = masks.causal() if x.shape[1] > 1 else None
 
         def look_at_own(x: Tensor) -> Tensor:
             seen["own"] = own.append(x)
-            return self.own(x, seen["own"], weights=False).context
+            return self.own(x, seen["own"], mask=mask, weights=False).context
 
         def look_at_source(x: Tensor) -> Tensor:
             out = self.cross(x, cross, weights=weights)
@@ -182,8 +249,8 @@ class Decoder(nn.Module):
     def step(
         self, x: Tensor, caches: dict[str, Any], *, weights_of: int | None = None
     ) -> tuple[Tensor, dict[str, Any], Tensor | None]:
-        """One new position (B, 1, dim) → (B, dim), the caches after it, and the weights (B, H, 1, S) of one layer over
-        what was encoded."""
+        """New positions (B, T, dim), one as a rule → (B, dim) of the last, the caches after it, and the weights
+        (B, H, T, S) of one layer over what was encoded."""
         chosen = None if weights_of is None else range(len(self.layers))[weights_of]
         cross = caches.get("cross") or [None] * len(self.layers)
         own, found = [], None
@@ -191,4 +258,4 @@ class Decoder(nn.Module):
             x, memory, weights = layer.step(x, caches["own"][number], cross[number], weights=number == chosen)
             own.append(memory)
             found = weights if weights is not None else found
-        return self.norm(x)[:, 0], {**caches, "own": own}, found
+        return self.norm(x)[:, -1], {**caches, "own": own}, found

@@ -43,6 +43,18 @@ class AskedPredictor(Predictor):
         """What it was trained on, in a few words."""
         return self.task.origin()
 
+    def read(self, questions: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+        """For each question None, or the error that says what is wrong with it; and the items of the others, by their
+        numbers."""
+        answers: list[Any] = [None] * len(questions)
+        items: dict[int, Any] = {}
+        for row, question in enumerate(questions):
+            try:
+                items[row] = self.task.read(question)
+            except ValueError as error:
+                answers[row] = error
+        return answers, items
+
     def answer(self, file: Path | None, *, as_json: bool = False, **fields: Any) -> Iterator[str]:
         """What ``regard predict`` prints: the answer to each question of a file, or of standard input.
 

@@ -85,13 +85,7 @@ class Classifier(AskedPredictor):
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """All in batches."""
-        answers: list[Any] = [None] * len(questions)
-        items: dict[int, Any] = {}
-        for row, question in enumerate(questions):
-            try:
-                items[row] = self.task.read(question)
-            except ValueError as error:
-                answers[row] = error
+        answers, items = self.read(questions)
         for (row, item), found in zip(items.items(), self.predict(list(items.values())), strict=True):
             answers[row] = self._answer(item, found)
         return answers

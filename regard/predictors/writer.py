@@ -82,10 +82,11 @@ class Writer(AskedPredictor):
         size: int | None = None,
         alignments: bool = True,
         generator: torch.Generator | None = None,
+        changes: Sequence[str] = (),
     ) -> list[list[Spelled]]:
-        """What ``spell`` makes of an item and each of its hypotheses."""
+        """What ``spell`` makes of an item and each of its hypotheses; ``changes`` are ``key=value`` of the recipe."""
         items = self.task.completed(items, self.model)
-        changes = [] if size is None else [f"decode.size={max(size, nbest)}"]
+        changes = [*changes, *([] if size is None else [f"decode.size={max(size, nbest)}"])]
         config = self.recipe.change(changes).build("decode")
         answers: list[list[Spelled]] = [[] for _ in items]
         for rows, batch in self.task.batches(items):
@@ -127,16 +128,10 @@ class Writer(AskedPredictor):
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """All that are searched for with the same beam are decoded together."""
-        answers: list[Any] = [None] * len(questions)
-        items: dict[int, Any] = {}
+        answers, items = self.read(questions)
         groups: dict[Any, list[int]] = defaultdict(list)
-        for row, question in enumerate(questions):
-            try:
-                items[row] = self.task.read(question)
-            except ValueError as error:
-                answers[row] = error
-                continue
-            groups[question.beam, question.nbest].append(row)
+        for row in items:
+            groups[questions[row].beam, questions[row].nbest].append(row)
         for (beam, nbest), rows in groups.items():
             found = self.write([items[row] for row in rows], nbest=nbest, size=beam)
             for row, written in zip(rows, found, strict=True):

@@ -135,9 +135,11 @@ class Card:
         found = []
         for example in self.predictor.examples():
             values = {field.name: getattr(example, field.name) for field in dataclasses.fields(example)}
-            defaults = {name: each.default for name, each in self.predictor.Question.inputs.items()}
-            said = {name: value for name, value in values.items() if value != defaults[name]} or values
             inputs = self.predictor.Question.inputs
+            said = {name: value for name, value in values.items() if value != inputs[name].default}
+            if not said:  # all is as it is by default: what a form shows first stands for it
+                shown = [name for name, each in inputs.items() if not (each.option or each.hidden)]
+                said = {name: values[name] for name in (["example"] if "example" in shown else shown)}
             found.append(self.Question(**{name: inputs[name].sent(value) for name, value in said.items()}))
         return found
 
@@ -171,7 +173,9 @@ def described(system: str) -> tuple[str, str]:
     """What a system is, and its paper: the first line and the first reference of its module's docstring."""
     found = registry.system(system)
     first, _, rest = (sys.modules[found.__module__].__doc__ or "").partition("\n\n")
-    reference = re.match(r"(.+?\(arXiv:[^)]+\))", " ".join(rest.split()))
+    rest = " ".join(rest.split())
+    # A paper that is not on arXiv names its publisher: Radford et al. 2018, … (OpenAI).
+    reference = re.match(r"(.+?\(arXiv:[^)]+\))", rest) or re.match(r"([^()]+ \([A-Z][^()]*\))", rest)
     return " ".join(first.split()), reference[1].replace("*", "") if reference else ""
 
 

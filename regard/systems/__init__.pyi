@@ -1,14 +1,19 @@
 # Written by tools/stubs.py; tests keep it equal to the folder.
+from regard.systems.aligned_tagger import AlignedTagger as AlignedTagger
 from regard.systems.attention_recognizer import AttentionRecognizer as AttentionRecognizer
 from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
+from regard.systems.bert import Bert as Bert
 from regard.systems.cnn import CNN as CNN
 from regard.systems.dram import DRAM as DRAM
 from regard.systems.draw import DRAW as DRAW
 from regard.systems.foveal import Foveal as Foveal
 from regard.systems.gat import GAT as GAT
+from regard.systems.gpt import Gpt as Gpt
+from regard.systems.handwriting import Handwriting as Handwriting
 from regard.systems.image_to_set import ImageToSet as ImageToSet
 from regard.systems.inverse_cooking import InverseCooking as InverseCooking
 from regard.systems.listen_attend_spell import ListenAttendSpell as ListenAttendSpell
+from regard.systems.lstmn import Lstmn as Lstmn
 from regard.systems.luong import Luong as Luong
 from regard.systems.memn2n import MemN2N as MemN2N
 from regard.systems.memnn import MemNN as MemNN
@@ -23,5 +28,6 @@ from regard.systems.show_attend_tell import ShowAttendTell as ShowAttendTell
 from regard.systems.smem_vqa import SMemVQA as SMemVQA
 from regard.systems.stack_rnn import StackRNN as StackRNN
 from regard.systems.stn import STN as STN
+from regard.systems.tagger import Tagger as Tagger
 from regard.systems.temporal_attention import TemporalAttention as TemporalAttention
 from regard.systems.transformer import Transformer as Transformer

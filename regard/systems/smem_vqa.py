@@ -22,9 +22,8 @@ knows its neighbours: in *the red circle* no word alone tells a red circle from 
 place knows where it is (:class:`regard.layers.answers.Placed`), without which *left of* has no meaning. Scores are
 divided by √d, without which the first maps are of single places that no question chose. The paper has no W_O: whether
 what was seen is what was asked for is learned late if Oᴷ, which is also what a hop would ask with, must itself say so.
-Keys of a further hop have a matrix of their own unless ``tied``: as the values of the hop before they would hold what
-it has seen, and a place would be the better the more it is like the place before. The image's network is frozen, or a
-small one that is trained along, where the paper's is fine-tuned.
+With ``tied = false`` keys of further hops have a matrix of their own. The image's network is frozen, or a small one
+that is trained along, where the paper's is fine-tuned.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), ``question`` (B, T), word ids with 0 for
 padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers.
@@ -61,7 +60,7 @@ class Config(answers.Config):
     """
 
     reader: str = "lstm"
-    tied: bool = False
+    tied: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

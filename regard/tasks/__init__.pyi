@@ -7,11 +7,16 @@ from regard.tasks.cooking import Cooking as Cooking
 from regard.tasks.counting import Counting as Counting
 from regard.tasks.digits import Digits as Digits
 from regard.tasks.graphs import Graphs as Graphs
+from regard.tasks.handwriting import Handwriting as Handwriting
 from regard.tasks.image_sets import ImageSets as ImageSets
+from regard.tasks.masked_text import MaskedText as MaskedText
 from regard.tasks.number_words import NumberWords as NumberWords
+from regard.tasks.running_text import RunningText as RunningText
+from regard.tasks.sentences import Sentences as Sentences
 from regard.tasks.speech import Speech as Speech
 from regard.tasks.spoken_digits import SpokenDigits as SpokenDigits
 from regard.tasks.squad import Squad as Squad
+from regard.tasks.tags import Tags as Tags
 from regard.tasks.tapes import Tapes as Tapes
 from regard.tasks.toy_grammar import ToyGrammar as ToyGrammar
 from regard.tasks.translation import Translation as Translation

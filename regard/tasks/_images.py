@@ -7,7 +7,6 @@ trained along.
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,10 +69,6 @@ class ImageConfig:
         scenes.check(self.pixels, self.objects)
 
 
-PLACES = ("data", "store", "skip_bad")
-"""Settings that do not change what a batch holds."""
-
-
 @dataclass(frozen=True, eq=False)
 class Item:
     """An image: its pixels, (3, size, size) bytes, or the photograph to read them from, and its features if they are
@@ -127,11 +122,6 @@ class ImageTask(AskedTask):
             there = ", ".join(splits)
             raise ValueError(f"{self.data or self.config.data}: there are no images for {split!r}, only for {there}")
         return splits[split]
-
-    def identity(self, split: str, seed: int, shuffle: bool) -> dict[str, Any]:
-        """What must be the same for a loader to go on where another stopped."""
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in PLACES}
-        return {"split": split, "seed": seed, "shuffle": shuffle, **settings}
 
     @property
     def features_width(self) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from regard.data.tokens import BOS, EOS, SPECIAL, UNKNOWN
 from regard.metrics import captions
+from regard.tasks.task import Batch, Loader, loader_of
 
 Split = Callable[[str], Sequence[str]]
 """A text → its words."""
@@ -48,6 +51,22 @@ class Vocabulary:
     def decode(self, tokens: Iterable[int]) -> list[str]:
         """The words of ids."""
         return [self.words[number] for number in tokens]
+
+
+def by_length(
+    lengths: Sequence[int] | np.ndarray,
+    size: int,
+    make: Callable[[np.ndarray, int, int], Batch],
+    *,
+    seed: int,
+    shuffle: bool,
+    identity: Mapping[str, Any],
+    report: str,
+) -> Loader:
+    """A loader of rows of like length, ``size`` at a time: batch k of an epoch is ``make(rows, epoch, k)``."""
+    every = np.asarray(lengths)
+    planned = lru_cache(maxsize=1)(lambda epoch: plan(every, size, (seed, epoch) if shuffle else None))
+    return loader_of(lambda epoch, k: make(planned(epoch)[k], epoch, k), len(planned(0)), identity, report)
 
 
 def plan(lengths: np.ndarray, size: int, seed: tuple[int, int] | None) -> list[np.ndarray]:

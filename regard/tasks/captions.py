@@ -31,8 +31,8 @@ from regard.metrics import captions as metrics
 from regard.metrics import pointing
 from regard.tasks._batches import pad
 from regard.tasks._images import ImageConfig, ImageTask, pixels_of
-from regard.tasks._words import Vocabulary, plan
-from regard.tasks.task import Batch, Loader, check_split, loader_of
+from regard.tasks._words import Vocabulary, by_length
+from regard.tasks.task import Batch, Loader, check_split, drawn
 
 
 @dataclass(frozen=True)
@@ -161,19 +161,16 @@ class Captions(ImageTask):
         identity = self.identity(split, seed, shuffle)
         size = self.config.batch
         if self.generated:
-            number = self.count(split)
 
-            def make(epoch: int, k: int) -> Batch:
-                rows = range(k * size, min((k + 1) * size, number))
+            def make(rows: range, epoch: int, k: int) -> Batch:
                 return self._batch_of_scenes(split, seed if shuffle else 0, epoch if shuffle else 0, rows)
 
-            return loader_of(make, -(-number // size), identity, f"{number:,} scenes an epoch")
+            number = self.count(split)
+            return drawn(make, number, size, identity, f"{number:,} scenes an epoch")
         ids, owners = self._encoded(split)
         features = self.features(split)
-        planned = lru_cache(maxsize=1)(lambda epoch: plan(ids.lengths, size, (seed, epoch) if shuffle else None))
 
-        def take(epoch: int, k: int) -> Batch:
-            rows = planned(epoch)[k]
+        def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
             target, lengths = pad(ids, rows)
             return {"features": features[owners[rows]], "target": target, "target_lengths": lengths - 1}
 
@@ -183,13 +180,13 @@ class Captions(ImageTask):
             f"{len(features):,} images, {len(owners):,} captions, {len(self.words):,} words, {unknown:.1f} % unknown; "
             f"{features.shape[1]} places of {features.shape[2]} features"
         )
-        return loader_of(take, len(planned(0)), identity, report)
+        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     def _batch_of_scenes(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
-        drawn = [self.scene(split, row, seed, epoch) for row in rows]
+        seen = [self.scene(split, row, seed, epoch) for row in rows]
         framed = []
-        for row, scene in zip(rows, drawn):
+        for row, scene in zip(rows, seen):
             said = scenes.captions(scene.things)
             framed.append(self._framed(said[int(self.draws(split, row, seed, epoch).integers(len(said)))]))
-        target, lengths = pad(Ragged.of(framed), np.arange(len(drawn)))
-        return {**pixels_of([scene.image for scene in drawn]), "target": target, "target_lengths": lengths - 1}
+        target, lengths = pad(Ragged.of(framed), np.arange(len(seen)))
+        return {**pixels_of([scene.image for scene in seen]), "target": target, "target_lengths": lengths - 1}

@@ -41,8 +41,8 @@ from regard.metrics import sets as set_metrics
 from regard.questions import Image, Input, Number, Text
 from regard.tasks._batches import pad
 from regard.tasks._images import ImageConfig, ImageTask, Item
-from regard.tasks._words import Vocabulary, plan
-from regard.tasks.task import Batch, Loader, check_split, loader_of
+from regard.tasks._words import Vocabulary, by_length
+from regard.tasks.task import Batch, Loader, check_split, drawn
 
 DISHES = "dishes"
 SEEN = ("both", "image", "ingredients")
@@ -352,10 +352,8 @@ class Cooking(ImageTask):
         identity = self.identity(split, seed, shuffle)
         size = self.config.batch
         if self.generated:
-            number = self.count(split)
 
-            def make(epoch: int, k: int) -> Batch:
-                rows = range(k * size, min((k + 1) * size, number))
+            def make(rows: range, epoch: int, k: int) -> Batch:
                 made = [self.dish(split, row, seed if shuffle else 0, epoch if shuffle else 0) for row in rows]
                 framed = [self._vocabulary.framed(dish.text, self.config.max_length) for dish in made]
                 random = np.random.default_rng([seed, epoch, k]) if shuffle else None
@@ -364,13 +362,12 @@ class Cooking(ImageTask):
                 sets = [self.names.of(dish.ingredients) for dish in made]
                 return self._whole(meals, sets, Ragged.of(framed), np.arange(len(made)), random)
 
-            return loader_of(make, -(-number // size), identity, f"{number:,} dishes an epoch")
+            number = self.count(split)
+            return drawn(make, number, size, identity, f"{number:,} dishes an epoch")
         ids, sets = self._encoded(split)
         features, pictures = self.features(split), self._pictures(split)
-        planned = lru_cache(maxsize=1)(lambda epoch: plan(ids.lengths, size, (seed, epoch) if shuffle else None))
 
-        def take(epoch: int, k: int) -> Batch:
-            rows = planned(epoch)[k]
+        def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
             random = np.random.default_rng([seed, epoch, k]) if shuffle else None
             meals = [Meal(features=features[[pictures[row]]][0] if pictures[row] >= 0 else None) for row in rows]
             return self._whole(meals, [sets[row] for row in rows], ids, rows, random)
@@ -381,7 +378,7 @@ class Cooking(ImageTask):
             f"{len(sets):,} recipes, {len(features):,} with a photograph, {len(self.names):,} ingredients, "
             f"{len(self.words):,} words, {unknown:.1f} % unknown" + (f"; {self.bad}" if self.bad.total else "")
         )
-        return loader_of(take, len(planned(0)), identity, report)
+        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     def _whole(
         self,

@@ -107,7 +107,7 @@ class Graphs(Task):
         self.graphs = [replace(graph, self_loops=config.self_loops) for graph in self._read(classes)]
         widths = sorted({graph.features.shape[1] for graph in self.graphs})
         if len(widths) > 1 or len({graph.several for graph in self.graphs}) > 1:
-            raise ValueError(f"the graphs of a set have features and labels alike, not {widths} features")
+            raise ValueError(f"the graphs of a set have features and labels by_length, not {widths} features")
         self.several = self.graphs[0].several
         self.classes = list(classes) if classes is not None else self._classes()
         highest = self.graphs[0].labels.shape[1] if self.several else max(int(g.labels.max()) for g in self.graphs) + 1

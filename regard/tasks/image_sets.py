@@ -26,7 +26,7 @@ from regard.data.photographs import Photograph
 from regard.metrics import pointing
 from regard.metrics import sets as metrics
 from regard.tasks._images import ImageConfig, ImageTask, pixels_of
-from regard.tasks.task import Batch, Loader, Rows, loader_of
+from regard.tasks.task import Batch, Loader, Rows, drawn, loader_of
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,12 @@ class ImageSets(ImageTask):
         size, number = self.config.batch, self.count(split)
         if self.generated:
 
-            def make(epoch: int, k: int) -> Batch:
-                rows = range(k * size, min((k + 1) * size, number))
-                drawn = [self.scene(split, row, *((seed, epoch) if shuffle else (0, 0))) for row in rows]
-                labels = self._marked([scenes.labels(scene.things) for scene in drawn])
-                return {**pixels_of([scene.image for scene in drawn]), "labels": labels}
+            def make(rows: range, epoch: int, k: int) -> Batch:
+                seen = [self.scene(split, row, *((seed, epoch) if shuffle else (0, 0))) for row in rows]
+                labels = self._marked([scenes.labels(scene.things) for scene in seen])
+                return {**pixels_of([scene.image for scene in seen]), "labels": labels}
 
-            return loader_of(make, -(-number // size), identity, f"{number:,} scenes an epoch")
+            return drawn(make, number, size, identity, f"{number:,} scenes an epoch")
         labels, features = self._marked(self.right(split, range(number))), self.features(split)
         rows = Rows(number, size, seed, shuffle)
 

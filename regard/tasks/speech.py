@@ -11,7 +11,6 @@ those of test.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
@@ -30,11 +29,10 @@ from regard.data.made_speech import Voice
 from regard.data.text import BadLines, numbered_lines
 from regard.tasks._sounds import Item, Sounds, SoundTask
 from regard.tasks._words import plan
-from regard.tasks.task import Batch, Loader, check_split, loader_of
+from regard.tasks.task import Batch, Loader, check_split, drawn, loader_of
 
 TONES, MADE = "tones", "made"
 _VOICES = {"train": 60, "valid": 10, "test": 10}
-_PLACES = ("data", "text", "skip_bad")
 _GRAMMAR = (
     ("the", "a", "this", "my", "your", "every"),
     ("small", "old", "red", "quiet", "happy", "green", "young", "cold", "bright", "heavy", "empty", "good"),
@@ -84,6 +82,7 @@ class Speech(SoundTask):
     and the ``width`` of features that came without sound, else 0."""
 
     settings: ClassVar[type] = Config
+    elsewhere = ("data", "text", "skip_bad")
     spelled = True
     config: Config
 
@@ -202,21 +201,19 @@ class Speech(SoundTask):
     # Batches
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in _PLACES}
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, **settings}
+        identity = self.identity(split, seed, shuffle)
         size = self.config.batch
         if self.source == TONES:
-            number = self.count(split)
 
-            def make(epoch: int, k: int) -> Batch:
-                rows = range(k * size, min((k + 1) * size, number))
+            def make(rows: range, epoch: int, k: int) -> Batch:
                 if not shuffle:
                     return self._of([self.item(split, row) for row in rows])
                 random = np.random.default_rng([self.config.data_seed, seed, epoch, k])
-                drawn = [self._drawn(split, random) for _ in rows]
-                return self._batch([self._altered(wave, random)[0] for wave, _ in drawn], [text for _, text in drawn])
+                made = [self._drawn(split, random) for _ in rows]
+                return self._batch([self._altered(wave, random)[0] for wave, _ in made], [text for _, text in made])
 
-            return loader_of(make, -(-number // size), identity, f"{number:,} utterances an epoch")
+            number = self.count(split)
+            return drawn(make, number, size, identity, f"{number:,} utterances an epoch")
         part = self._part(split)
         chosen = [row for row, each in enumerate(part) if not shuffle or len(each.text) <= self.config.max_length]
         if not chosen:

@@ -12,7 +12,6 @@ longer. Their errors are measured apart.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +26,11 @@ from regard.data.made_speech import Voice
 from regard.decode.written import Written
 from regard.metrics import transcripts
 from regard.tasks._sounds import Item, Sounds, SoundTask
-from regard.tasks.task import Batch, Loader, check_split, loader_of
+from regard.tasks.task import Batch, Loader, check_split, drawn
 
 TONES, SYLLABLES = "tones", "syllables"
 _VOICES = {"train": 60, "valid": 10, "test": 10}
 """Of the synthesizer."""
-_PLACES = ("data",)
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,7 @@ class SpokenDigits(SoundTask):
     """Spoken digits in, digits out; see the module's docstring."""
 
     settings: ClassVar[type] = Config
+    elsewhere = ("data",)
     title = "Write down spoken numbers"
     config: Config
 
@@ -167,12 +166,10 @@ class SpokenDigits(SoundTask):
         return config.most if epoch >= config.grow else 1 + (config.most - 1) * epoch // config.grow
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in _PLACES}
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, **settings}
+        identity = self.identity(split, seed, shuffle)
         size, number = self.config.batch, self.count(split)
 
-        def make(epoch: int, k: int) -> Batch:
-            rows = range(k * size, min((k + 1) * size, number))
+        def make(rows: range, epoch: int, k: int) -> Batch:
             if not shuffle:
                 items = [self.item(split, row) for row in rows]
                 return self._batch([item.features for item in items], [item.text or "" for item in items])
@@ -185,7 +182,14 @@ class SpokenDigits(SoundTask):
 
         if self.source not in (TONES, SYLLABLES):
             self._parts(split, [0], np.random.default_rng(0))
-        return loader_of(make, -(-number // size), identity, f"{number:,} strings of up to {self.config.most}")
+        return drawn(make, number, size, identity, f"{number:,} strings of up to {self.config.most}")
+
+    def suggested(self) -> list[dict[str, Any]]:
+        try:
+            self._parts("test", [0], np.random.default_rng(0))  # are there recordings?
+        except ValueError:
+            return []
+        return super().suggested()
 
     def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
         """As :meth:`SoundTask.measure`, and apart ``wer`` of strings that are longer than those of training

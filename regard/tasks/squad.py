@@ -156,8 +156,8 @@ class _Marks:
         asked = {word.lower() for word in question if word[0].isalnum()}
         stems = {stem(word) for word in asked - STOP}
         same = np.array([word in asked for word in self.words], np.float16)
-        alike = np.array([part in stems for part in self.stems], np.float16)
-        return np.concatenate([same[:, None], alike[:, None], self.alone], 1)
+        by_length = np.array([part in stems for part in self.stems], np.float16)
+        return np.concatenate([same[:, None], by_length[:, None], self.alone], 1)
 
 
 def stem(word: str) -> str:

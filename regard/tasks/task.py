@@ -88,6 +88,15 @@ class Task:
         """The loader of a split that exists."""
         raise NotImplementedError
 
+    elsewhere: ClassVar[tuple[str, ...]] = ("data", "store", "skip_bad")
+    """Settings that do not change what a batch holds."""
+
+    def identity(self, split: str, seed: int, shuffle: bool) -> dict[str, Any]:
+        """What must be the same for a loader to go on where another stopped."""
+        settings = dataclasses.asdict(self.config).items()
+        kept = {name: value for name, value in settings if name not in self.elsewhere}
+        return {"split": split, "seed": seed, "shuffle": shuffle, **kept}
+
     def save(self, folder: Path) -> None:
         """Write what is needed without the data. Each file is whole or not there, ``task.json`` comes last."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -357,6 +366,22 @@ def generated(
 
     same = {"seed": list(seed), "fresh": fresh, "batches": batches, **identity}
     return loader_of(one, batches, same, report)
+
+
+def drawn(
+    make: Callable[[range, int, int], Batch],
+    number: int,
+    size: int,
+    identity: Mapping[str, Any],
+    report: str | Callable[[], str] = "",
+) -> Loader:
+    """A loader of ``number`` generated items an epoch, ``size`` at a time: batch k of an epoch is ``make(rows, epoch,
+    k)``."""
+
+    def one(epoch: int, k: int) -> Batch:
+        return make(range(k * size, min((k + 1) * size, number)), epoch, k)
+
+    return loader_of(one, -(-number // size), identity, report)
 
 
 class Rows:

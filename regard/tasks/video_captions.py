@@ -16,7 +16,6 @@ trained on, or with ``images`` (frames, height, width, 3) of bytes, where the sy
 
 from __future__ import annotations
 
-import dataclasses
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,13 +39,12 @@ from regard.metrics import captions as metrics
 from regard.metrics import pointing
 from regard.questions import Clip, Input, Number
 from regard.tasks._batches import pad
-from regard.tasks._words import Vocabulary, plan
-from regard.tasks.task import VISION, AskedTask, Batch, Loader, check_split, loader_of
+from regard.tasks._words import Vocabulary, by_length
+from regard.tasks.task import VISION, AskedTask, Batch, Loader, check_split, drawn
 
 MOVES = "moves"
 THUMBNAIL = 96
 """Pixels a side of a frame that is shown."""
-_PLACES = ("data", "store", "skip_bad")
 
 
 @dataclass(frozen=True)
@@ -329,23 +327,19 @@ class VideoCaptions(AskedTask):
     # Batches
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name not in _PLACES}
-        identity = {"split": split, "seed": seed, "shuffle": shuffle, **settings}
+        identity = self.identity(split, seed, shuffle)
         size = self.config.batch
         if self.generated:
-            number = self.count(split)
 
-            def make(epoch: int, k: int) -> Batch:
-                rows = range(k * size, min((k + 1) * size, number))
+            def make(rows: range, epoch: int, k: int) -> Batch:
                 return self._batch_of_moves(split, seed if shuffle else 0, epoch if shuffle else 0, rows)
 
-            return loader_of(make, -(-number // size), identity, f"{number:,} clips an epoch")
+            number = self.count(split)
+            return drawn(make, number, size, identity, f"{number:,} clips an epoch")
         ids, owners = self._encoded(split)
         features = self.features(split)
-        planned = lru_cache(maxsize=1)(lambda epoch: plan(ids.lengths, size, (seed, epoch) if shuffle else None))
 
-        def take(epoch: int, k: int) -> Batch:
-            rows = planned(epoch)[k]
+        def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
             target, lengths = pad(ids, rows)
             seen = self._batch([Item(features[owner]) for owner in owners[rows]])
             return {**seen, "target": target, "target_lengths": lengths - 1}
@@ -356,14 +350,14 @@ class VideoCaptions(AskedTask):
             f"{len(features):,} clips, {len(owners):,} captions, {len(self.words):,} words, {unknown:.1f} % unknown; "
             f"up to {max(map(len, features))} frames of {self.known['width']} features"
         )
-        return loader_of(take, len(planned(0)), identity, report)
+        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     def _batch_of_moves(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
-        drawn = [self.clip(split, row, seed, epoch) for row in rows]
-        framed = [self._vocabulary.framed(moves.caption(clip.events), self.config.max_length) for clip in drawn]
-        target, lengths = pad(Ragged.of(framed), np.arange(len(drawn)))
+        made = [self.clip(split, row, seed, epoch) for row in rows]
+        framed = [self._vocabulary.framed(moves.caption(clip.events), self.config.max_length) for clip in made]
+        target, lengths = pad(Ragged.of(framed), np.arange(len(made)))
         return {
-            **self._batch([Item(pixels=clip.frames) for clip in drawn]),
+            **self._batch([Item(pixels=clip.frames) for clip in made]),
             "target": target,
             "target_lengths": lengths - 1,
         }

@@ -33,8 +33,8 @@ from regard.metrics import pointing
 from regard.questions import Image, Input, Number, Text
 from regard.tasks._batches import pad
 from regard.tasks._images import ImageConfig, ImageTask, Item
-from regard.tasks._words import Vocabulary, plan
-from regard.tasks.task import Batch, Loader, loader_of
+from regard.tasks._words import Vocabulary, by_length
+from regard.tasks.task import Batch, Loader, drawn
 
 
 @dataclass(frozen=True)
@@ -202,23 +202,20 @@ class VisualQuestions(ImageTask):
         identity = self.identity(split, seed, shuffle)
         size = self.config.batch
         if self.generated:
-            number = self.count(split)
 
-            def make(epoch: int, k: int) -> Batch:
-                rows = range(k * size, min((k + 1) * size, number))
+            def make(rows: range, epoch: int, k: int) -> Batch:
                 key = (seed, epoch) if shuffle else (0, 0)
                 asked = [self.asked(split, row, *key) for row in rows]
                 right = torch.tensor([self._number(each.answer) for each in asked])
                 pictures = self.images([Item(self.scene(split, row, *key).image) for row in rows])
                 return {**pictures, **self._read([each.text for each in asked]), "answer": right}
 
-            return loader_of(make, -(-number // size), identity, f"{number:,} scenes an epoch, a question each")
+            number = self.count(split)
+            return drawn(make, number, size, identity, f"{number:,} scenes an epoch, a question each")
         ids, right = self._encoded(split)
         features, owners = self.features(split), self._kept_owners(split)
-        planned = lru_cache(maxsize=1)(lambda epoch: plan(ids.lengths, size, (seed, epoch) if shuffle else None))
 
-        def take(epoch: int, k: int) -> Batch:
-            rows = planned(epoch)[k]
+        def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
             question, lengths = pad(ids, rows)
             answer = torch.from_numpy(right[rows])
             return {
@@ -234,7 +231,7 @@ class VisualQuestions(ImageTask):
             f"{len(self.classes):,} answers, {100 * float((right < 0).mean()):.1f} % of the right ones unknown"
             + (f"; {self.bad}" if self.bad.total else "")
         )
-        return loader_of(take, len(planned(0)), identity, report)
+        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     # -----------------------------------------------------------------------------------------------------------------
     # Metrics

@@ -40,6 +40,7 @@ class TrainConfig:
             the weights; minutes are counted over all sessions of a run.
         optimizer: adam, adamw, sgd or adadelta.
         betas, epsilon, weight_decay, momentum, rho: the optimizer's own; None is PyTorch's default for it.
+        weight_decay_on: all parameters, or matrices: only what has two dimensions or more, neither biases nor norms.
         lr: the learning rate at its peak; for noam the factor before width^-½.
         schedule: constant, noam, inverse_sqrt, cosine, step or plateau; see :mod:`regard.training.schedules`.
         warmup: steps in which the rate rises from 0.
@@ -77,6 +78,7 @@ class TrainConfig:
     betas: tuple[float, float] | None = None
     epsilon: float | None = None
     weight_decay: float | None = None
+    weight_decay_on: str = "all"
     momentum: float | None = None
     rho: float | None = None
 
@@ -118,6 +120,7 @@ class TrainConfig:
             "precision": ("auto", *PRECISIONS),
             "decay_in": ("epochs", "steps"),
             "mode": ("min", "max"),
+            "weight_decay_on": ("all", "matrices"),
         }.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}: {nearest(str(getattr(self, name)), known)}")

@@ -46,4 +46,10 @@ def build(
     fusible = ("adam", "adamw") if sharded else ("adam", "adamw", "sgd")  # FSDP's tensors know no fused SGD
     if config.optimizer in fusible and device.type in ("cpu", "cuda"):
         options["fused"] = all(parameter.is_floating_point() for parameter in trained)
-    return _CLASSES[config.optimizer](trained, **options)
+    groups: list[Any] = trained
+    if config.weight_decay and config.weight_decay_on == "matrices":
+        matrices = [parameter for parameter in trained if parameter.ndim > 1]
+        vectors = [parameter for parameter in trained if parameter.ndim < 2]
+        split = ((matrices, config.weight_decay), (vectors, 0.0))
+        groups = [{"params": each, "weight_decay": decay} for each, decay in split if each]
+    return _CLASSES[config.optimizer](groups, **options)

@@ -15,7 +15,9 @@ from contracts.cases import Case, all_cases
 from regard import registry
 
 CASES = [(name, case) for name, many in all_cases().items() for case in many]
-GENERATING = [(name, case) for name, case in CASES if hasattr(registry.system(name), "step")]
+GENERATING = [
+    (name, case) for name, case in CASES if hasattr(registry.system(name), "step") and "target" in case.batch()
+]
 
 
 def build(name: str, case: Case, seed: int = 1):

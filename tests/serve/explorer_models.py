@@ -13,6 +13,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "gat-sbm": ("task.nodes=60",),
     "memn2n-babi": ("tasks=1,2,16", "system.hops=3", "linear_start=no"),
     "ntm-copy": ("system.rows=12", "longest=4"),
+    "pos-ewt": (),
     "ram-mnist": ("glimpses=4", "task.drawn=100"),
     "speech-digits": (),
     "stack-anbn": (),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import shutil
 import socket
 import threading
 import time
@@ -21,29 +19,15 @@ pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 import uvicorn
 from explorer_models import RECIPES, small
-from playwright import sync_api
 
 import regard
+from browser import chromium
 from regard import registry
 from regard.data import sound
 from regard.data.canvases import STROKES
 from regard.serve.app import create
 from regard.tasks.task import LANGUAGE
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium: install Debian's chromium, or name one in CHROMIUM")
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--use-fake-device-for-media-stream",  # a microphone that beeps
-    "--use-fake-ui-for-media-stream",
-]
 TEXT = ["translate-en-es", "translate-en-es-rnn"]
 SHOTS = Path(__file__).parents[2] / "build" / "explorer"
 """Screenshots for whoever wants to see what was tested; git does not."""
@@ -68,10 +52,8 @@ def address():
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -358,11 +340,11 @@ class TestOtherKinds:
         opened = visit("#/speech-digits")
         answered(opened)
         wave = self.sent(opened, lambda: opened.locator('[data-field="sound"] input').set_input_files(path))
-        answered(opened, count=2)
+        column = answered(opened, count=2)
         expected = 0.5 * np.sin(2 * np.pi * 400 * np.arange(len(wave)) / 8000)
         assert len(wave) == pytest.approx(4000, abs=2)
         assert np.abs(wave - expected)[200:-200].max() < 0.03  # 8 bits of the µ-law, and the browser's filter
-        assert opened.locator(".regard-view.spectrogram").count() == 1
+        assert column.locator(".regard-view.spectrogram").count() == 1
         assert "0.5 seconds" in opened.locator('[data-field="sound"]').inner_text()
         keep(opened, "speech")
         opened.get_by_role("button", name="Remove").click()

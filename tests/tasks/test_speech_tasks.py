@@ -104,6 +104,7 @@ class TestDigits:
         task = digits(test_size=20, least_gap=0.05)
         values = task.measure("test", [perfect(task.item("test", number), task) for number in range(20)])
         assert values["time_error"] < 40 and values["in_120_ms"] > 90
+        assert values["time_error_looks"] > values["time_error"]  # a single frame says nothing of where a word ends
 
     def test_forms_of_an_answer(self):
         task = digits()

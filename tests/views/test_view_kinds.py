@@ -22,6 +22,7 @@ from regard.views import (
     rectified,
     spectrogram,
     stack,
+    strokes,
     weightings,
 )
 
@@ -49,6 +50,8 @@ BOX = np.array([[10.0, 8.0, 6.0, 1.0]] * STEPS)
 READ = shares(2, 8)
 LOOKED = shares(3, 16).reshape(3, 4, 4)
 SHOTS = shares(3, 5)
+PEN = np.array([[0, 0, 0], [4, 9, 1], [6, 0, 0], [9, 9, 1], [12, 3, 1]], np.float32)
+AT = np.array([[0.9, 0.6, 0.1, 0.0, 0.0], [0.1, 0.2, 0.8, 0.7, 0.1], [0.0, 0.0, 0.0, 0.2, 0.6]])
 STAIRS = np.kron(np.eye(5), np.full((1, 8), 0.125))
 GRID = np.stack(np.meshgrid(np.linspace(-0.5, 0.5, 5), np.linspace(-0.5, 0.5, 5)), axis=-1).astype(np.float32)
 
@@ -76,6 +79,7 @@ VIEWS = {
     "document": lambda: document.view(WORDS[:8], READ, rows=["who", "what"], marked=[1], question="Who is tired?"),
     "overlay": lambda: overlay.view(pixels(3, 16, 16), ["a", "black", "dog"], LOOKED),
     "film": lambda: film.view(pixels(5, 3, 12, 12), ["someone", "fries", "fish"], SHOTS),
+    "strokes": lambda: strokes.view(PEN, list("lo."), AT, density=pixels(6, 9)),
     "spectrogram": lambda: spectrogram.view(
         pixels(8, 40), list("hi yo"), STAIRS, 0.01, np.sin(np.arange(3200) / 5), 8000
     ),
@@ -258,6 +262,16 @@ class TestWhatIsShown:
         assert f"frame {SHOTS[2].argmax() + 1}," in opened.locator(".readout").inner_text()
         veils = [float(each.get_attribute("opacity")) for each in opened.locator(".stage rect").all()]
         assert int(np.argmin(veils)) == SHOTS[2].argmax() and min(veils) == 0
+
+    def test_strokes(self, show):
+        opened = show(VIEWS["strokes"]())
+        assert opened.locator(".ink").nth(1).get_attribute("d") == "M0,0L4,9M6,0L9,9M12,3L12,3"
+        opened.get_by_role("button", name="Letter 2, o").click()
+        assert opened.locator(".told").inner_text() == "3 of 5"
+        assert "at “o”" in opened.locator(".readout").inner_text()
+        assert opened.locator(".ink").nth(1).get_attribute("d") == "M0,0L4,9M6,0L6,0"
+        opened.keyboard.press("Escape")
+        assert opened.locator(".tip").is_hidden()
 
     def test_a_spectrogram(self, show):
         opened = show(VIEWS["spectrogram"]())

@@ -34,11 +34,12 @@ export function form({ schema, examples, submit, signal }) {
     for (const [name, each] of Object.entries(fields)) each.set(values[name] ?? schema.properties[name].default);
   }
 
-  // What a link says, over the first example where it says nothing at all.
+  // What a link says, over the first example where it says nothing at all. Is there either?
   function open(texts) {
     const said = Object.entries(fields).map(([name]) => [name, typed(texts[name], schema.properties[name])]);
     const known = said.filter(([, value]) => value !== undefined);
     set(known.length ? Object.fromEntries(known) : (examples[0] ?? {}));
+    return known.length > 0 || examples.length > 0;
   }
 
   const node = element(

@@ -1,6 +1,7 @@
 // A picture to choose, drop or paste. What is read is its file in base64, made small enough to send.
 
 import { element } from "../viewer/dom.js";
+import { dropped } from "./dropped.js";
 
 export function image({ id, label, change, signal, side = 320 }) {
   let held = "";
@@ -11,14 +12,7 @@ export function image({ id, label, change, signal, side = 320 }) {
   const status = element("p", { class: "about", role: "status" });
   const node = element("div", { class: "photo" }, element("div", { class: "sheet" }, shown, hint), element("div", { class: "row" }, input, clear), status);
 
-  input.addEventListener("change", () => take(input.files[0]));
-  node.addEventListener("dragover", (event) => { event.preventDefault(); node.classList.add("over"); });
-  node.addEventListener("dragleave", () => node.classList.remove("over"));
-  node.addEventListener("drop", (event) => {
-    event.preventDefault();
-    node.classList.remove("over");
-    take(event.dataTransfer.files[0]);
-  });
+  dropped(node, input, take);
   document.addEventListener("paste", (event) => {
     const file = [...event.clipboardData.files].find((each) => each.type.startsWith("image/"));
     if (file) take(file);

@@ -39,8 +39,7 @@ export async function model(root, { name, values, signal }) {
   );
   signal.addEventListener("abort", () => shown.forEach((each) => each.close()));
   arrange();
-  asked.open(values);
-  for (const each of shown) each.ask(asked.read());
+  if (asked.open(values)) for (const each of shown) each.ask(asked.read());
 
   function arrange() {
     shown.forEach((each) => each.close());
@@ -55,8 +54,8 @@ export async function model(root, { name, values, signal }) {
   }
 
   function address(question) {
-    // A picture is too long for a link.
-    const said = Object.entries(question).filter(([key]) => schema.properties[key]?.widget !== "image");
+    // A picture or a recording is too long for a link.
+    const said = Object.entries(question).filter(([key]) => !["image", "sound", "file"].includes(schema.properties[key]?.widget));
     return write(name, { ...Object.fromEntries(said), ...(beside !== usual && { beside: beside?.name ?? "none" }) });
   }
 

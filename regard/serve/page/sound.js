@@ -2,6 +2,7 @@
 // channel, few samples a second, 8 bits each by the µ-law, so that it is small enough to send.
 
 import { element } from "../viewer/dom.js";
+import { dropped } from "./dropped.js";
 
 const BIAS = 33; // of the µ-law on 14 bits
 const CLIP = 8158;
@@ -17,14 +18,7 @@ export function sound({ id, change, signal, accept, rate, seconds }) {
   const status = element("p", { class: "about", role: "status" });
   const node = element("div", { class: "photo" }, element("div", { class: "row" }, record, input), element("div", { class: "row" }, play, clear), status);
 
-  input.addEventListener("change", () => take(input.files[0]));
-  node.addEventListener("dragover", (event) => { event.preventDefault(); node.classList.add("over"); });
-  node.addEventListener("dragleave", () => node.classList.remove("over"));
-  node.addEventListener("drop", (event) => {
-    event.preventDefault();
-    node.classList.remove("over");
-    take(event.dataTransfer.files[0]);
-  });
+  dropped(node, input, take);
   signal?.addEventListener("abort", () => recorder?.stop());
 
   async function listen() {

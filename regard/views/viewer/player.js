@@ -5,8 +5,8 @@ import { element, icon, iconButton } from "./dom.js";
 const PACE = 750; // milliseconds
 
 // `change(time)` is given the step, from 0, or null for all steps at once. On `keyboard` arrows step, space plays and
-// Escape shows all steps; `stepped()` is called after a step by keys, for screen readers.
-export function player({ noun, change, signal, keyboard, stepped = () => {} }) {
+// Escape shows all steps; `stepped()` is called after a step by keys, for screen readers; `pace` is in milliseconds.
+export function player({ noun, change, signal, keyboard, stepped = () => {}, pace = PACE }) {
   let length = 0;
   let time = null;
   let timer = null;
@@ -65,7 +65,7 @@ export function player({ noun, change, signal, keyboard, stepped = () => {} }) {
       } else {
         go(time + 1);
       }
-    }, PACE);
+    }, pace);
     go(time === null || time >= length - 1 ? 0 : time);
   }
 

@@ -59,7 +59,7 @@ def _set(predictor: str, pixels: bool = False, **options: object) -> Case:
 CASES = {
     "smem_vqa": [
         _asked(),
-        _asked(reader="words", tied=True),
+        _asked(reader="words", tied=False),
         _asked(hops=1),
         _asked(hops=3, pixels=True),
         _asked(hops=0),

@@ -4,30 +4,15 @@
 
 import { drawing, element } from "../dom.js";
 import { picture, stage } from "../pixels.js";
-import { player } from "../player.js";
+import { reader } from "../reader.js";
 import { register } from "../registry.js";
-import { direction, percent, visible } from "../text.js";
+import { percent, visible } from "../text.js";
 
 register("film", (data, root, { signal, announce, keyboard }) => {
   const { frames, names, words, weights } = data;
   const [count, , height, width] = frames.shape;
   const top = Math.max(...weights.values, 1) * weights.scale;
-  let time = null;
-  let pointed = null;
-
-  const clock = player({
-    noun: "word",
-    signal,
-    keyboard,
-    change: (value) => { time = value; paint(); },
-    stepped: () => announce(told()),
-  });
-  const chips = words.map((word, t) => {
-    const button = element("button", { type: "button", class: "asked", on: { click: () => clock.go(t) } }, element("bdi", {}, visible(word)));
-    button.addEventListener("pointerenter", () => { pointed = t; paint(); }, { signal });
-    button.addEventListener("pointerleave", () => { pointed = null; paint(); }, { signal });
-    return button;
-  });
+  const text = reader(words, { signal, keyboard, announce, told, paint });
   const shots = names.map((name, f) => {
     const veil = drawing("rect", { width, height, fill: "#000000" });
     const share = element("span", { class: "share" });
@@ -37,12 +22,10 @@ register("film", (data, root, { signal, announce, keyboard }) => {
   });
   const readout = element("p", { class: "readout", role: "status" });
   root.append(
-    element("div", { class: "bar" }, clock.node),
-    element("div", { class: "question", role: "group", "aria-label": "Words", dir: direction(words) }, ...chips),
+    ...text.nodes,
     element("section", { class: "panel", "aria-label": "The frames" }, element("div", { class: "strip" }, ...shots.map(({ node }) => node)), readout),
   );
-  clock.reset(words.length);
-  paint();
+  text.start();
 
   // The weight of a frame for a word; without one, its mean over all words.
   function weight(t, f) {
@@ -52,7 +35,7 @@ register("film", (data, root, { signal, announce, keyboard }) => {
   }
 
   function told() {
-    const t = pointed ?? time;
+    const t = text.now();
     if (t === null) return "Point at a word, or play the sentence. The bars are means over all words.";
     const shares = names.map((_, f) => weight(t, f));
     const best = shares.indexOf(Math.max(...shares));
@@ -60,10 +43,9 @@ register("film", (data, root, { signal, announce, keyboard }) => {
   }
 
   function paint() {
-    const t = pointed ?? time;
+    const t = text.now();
     const most = Math.max(...names.map((_, f) => weight(t, f)), 1e-9);
     readout.textContent = told();
-    chips.forEach((chip, index) => chip.setAttribute("aria-pressed", index === t));
     shots.forEach(({ veil, line, share }, f) => {
       const value = weight(t, f);
       veil.setAttribute("opacity", t === null ? 0 : (0.8 * (1 - value / most)).toFixed(3));

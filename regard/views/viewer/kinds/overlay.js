@@ -4,44 +4,23 @@
 
 import { drawing, element } from "../dom.js";
 import { picture, shades, stage } from "../pixels.js";
-import { player } from "../player.js";
+import { reader } from "../reader.js";
 import { register } from "../registry.js";
-import { direction, percent, visible } from "../text.js";
+import { percent, visible } from "../text.js";
 
 register("overlay", (data, root, { signal, announce, keyboard }) => {
   const { image, words, weights } = data;
   const [, height, width] = image.shape;
   const [, high, wide] = weights.shape;
   const below = picture(image);
-  let time = null;
-  let pointed = null;
-
-  const clock = player({
-    noun: "word",
-    signal,
-    keyboard,
-    change: (value) => { time = value; paint(); },
-    stepped: () => announce(told()),
-  });
+  const text = reader(words, { signal, keyboard, announce, told, paint });
   const field = element("section", { class: "panel field", "aria-label": "The image" });
-  const chips = words.map((word, t) => {
-    const button = element("button", { type: "button", class: "asked", on: { click: () => clock.go(t) } }, element("bdi", {}, visible(word)));
-    button.addEventListener("pointerenter", () => { pointed = t; paint(); }, { signal });
-    button.addEventListener("pointerleave", () => { pointed = null; paint(); }, { signal });
-    return button;
-  });
   const small = words.map((word, t) =>
     element("figure", { class: "tiny" }, looked(t), element("figcaption", {}, element("bdi", {}, visible(word)))),
   );
   const readout = element("p", { class: "readout", role: "status" });
-  root.append(
-    element("div", { class: "bar" }, clock.node),
-    element("div", { class: "question", role: "group", "aria-label": "Words", dir: direction(words) }, ...chips),
-    field,
-    element("section", { class: "panel strip", "aria-label": "All words" }, ...small),
-  );
-  clock.reset(words.length);
-  paint();
+  root.append(...text.nodes, field, element("section", { class: "panel strip", "aria-label": "All words" }, ...small));
+  text.start();
 
   // The image, veiled where the word did not look.
   function looked(t, label = "") {
@@ -54,17 +33,16 @@ register("overlay", (data, root, { signal, announce, keyboard }) => {
   }
 
   function told() {
-    const t = pointed ?? time;
+    const t = text.now();
     if (t === null) return "Point at a word, or play the sentence.";
     const values = weights.values.subarray(t * high * wide, (t + 1) * high * wide);
     return `“${visible(words[t])}”: the strongest of ${high} × ${wide} places has ${percent(Math.max(...values) * weights.scale)}`;
   }
 
   function paint() {
-    const t = pointed ?? time;
+    const t = text.now();
     readout.textContent = told();
     field.replaceChildren(looked(t), readout);
-    chips.forEach((chip, index) => chip.setAttribute("aria-pressed", index === t));
-    small.forEach((figure, index) => figure.classList.toggle("future", time !== null && index > time));
+    small.forEach((figure, index) => figure.classList.toggle("future", text.played() !== null && index > text.played()));
   }
 });

@@ -1,0 +1,88 @@
+"""Which file of a folder is for training, validation and testing, by its name; and what is held out where one is
+missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from regard.data import SPLITS
+
+Item = TypeVar("Item")
+WORDS = {"train": ("train",), "valid": ("valid", "val", "dev", "trial"), "test": ("test",)}
+"""What a file of each split has in its name."""
+_NOTES = ("readme", "license", "licence", "about", "notice")
+
+
+def find(path: Path, prefix: str, endings: Sequence[str]) -> dict[str, Path]:
+    """The files of a folder by their split; of one file, or one without a split in its name, ``train``.
+
+    Args:
+        prefix: how their names begin, where a folder holds several sets.
+        endings: what else a name may end in, without ``.gz``; all if empty.
+    """
+    if path.is_file():
+        return {"train": path}
+    if not path.is_dir():
+        raise ValueError(f"{path}: there is no such file or folder")
+    files = [
+        each
+        for each in sorted(path.iterdir())
+        if each.is_file() and each.name.lower().startswith(prefix.lower()) and _is_data(each, endings)
+    ]
+    found: dict[str, Path] = {}
+    for split, words in WORDS.items():
+        fitting = [each for each in files if any(word in each.name[len(prefix) :].lower() for word in words)]
+        if len(fitting) > 1:
+            raise ValueError(f"{path}: {_few(fitting)} might all be for {split}: say how names begin with files=…")
+        if fitting:
+            found[split] = fitting[0]
+    if not found and len(files) == 1:
+        return {"train": files[0]}
+    if "train" not in found:
+        begun = f" whose name begins with {prefix!r}" if prefix else ""
+        there = _few([each for each in sorted(path.iterdir()) if each.is_file()])
+        raise ValueError(f"{path}: there is no file for train{begun}; there are {there}")
+    return found
+
+
+def split(
+    files: Mapping[str, Path], read: Callable[[Path], list[Item]], *, mixed: bool = True
+) -> dict[str, list[Item]]:
+    """The items of each split. Where a file is missing, items are held out: without a test file, the validation file is
+    the test, and without that a tenth of the training items; every tenth of them is for validation then.
+
+    Args:
+        mixed: hold out every tenth item, as for files that are sorted by label; else the end of the file, as where
+            neighbours belong together.
+    """
+    found = {name: read(path) for name, path in files.items()}
+    if "test" not in found and "valid" in found:
+        found["test"] = found.pop("valid")
+    for name in ("test", "valid"):
+        if name not in found:
+            found["train"], found[name] = _held(found["train"], mixed)
+    for name in SPLITS:
+        if not found[name]:
+            where = files.get(name, next(iter(files.values())))
+            raise ValueError(f"{where}: nothing in it for {name!r}")
+    return {name: found[name] for name in SPLITS}
+
+
+def _held(items: list[Item], mixed: bool) -> tuple[list[Item], list[Item]]:
+    """What stays, and a tenth that does not."""
+    if not mixed:
+        cut = len(items) - max(len(items) // 10, 1)
+        return items[:cut], items[cut:]
+    return [each for number, each in enumerate(items) if number % 10 != 9], items[9::10]
+
+
+def _is_data(path: Path, endings: Sequence[str]) -> bool:
+    name = path.name.lower().removesuffix(".gz")
+    return not any(word in name for word in _NOTES) and (not endings or name.endswith(tuple(endings)))
+
+
+def _few(paths: Sequence[Path]) -> str:
+    names = [path.name for path in paths]
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -1,0 +1,170 @@
+"""Running text on disk: plain text, Reuters' SGML, or the first column of tab-separated lines, each plain or gzipped.
+
+Text is read in pieces of whole lines (of SGML, whole articles) from a place that can be written down, so that files may
+be larger than memory and a reader can go on where it stopped. Without files named after splits, the end of every file
+is held out.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from regard.data import untrusted
+from regard.data.download import locate
+from regard.data.text import ROLES, open_bytes
+
+PIECE = 16 << 20
+"""Bytes that are read at once."""
+LONGEST = 1 << 22
+"""Bytes of a line; a longer one is read in parts."""
+_BODY = re.compile(r"<BODY>(.*?)(?:\s*Reuters?\s*)?(?:&#3;)?</BODY>", re.DOTALL | re.IGNORECASE)
+_JOINED = re.compile(r" @([-,.])@ ")
+_NOTES = ("_about", "about", "license", "licence", "notice", "readme")
+
+
+class Place(NamedTuple):
+    """Where to read on: the number of a file, and the byte reached in it (after decompression)."""
+
+    file: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """One file, from the first byte of ``start`` to ``stop``, shares of its length; both move to the next line, or
+    article."""
+
+    path: Path
+    start: float = 0.0
+    stop: float = 1.0
+
+    @property
+    def kind(self) -> str:
+        """``sgm``, ``tabs`` or ``plain``."""
+        ending = Path(self.path.name.removesuffix(".gz")).suffix
+        if ending in (".sgm", ".sgml"):
+            return "sgm"
+        return "tabs" if ending == ".tsv" or self._has_tab else "plain"
+
+    @cached_property
+    def _has_tab(self) -> bool:
+        with open_bytes(self.path) as stream:
+            return b"\t" in stream.readline(LONGEST)
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes, after decompression."""
+        if self.path.suffix != ".gz":
+            return untrusted.regular(self.path).stat().st_size
+        return len(untrusted.read(self.path))
+
+    def pieces(self, offset: int, most: int) -> Iterator[tuple[str, int]]:
+        """Text from a byte on, each piece with the byte after it."""
+        first, last = (int(self.size * share) for share in (self.start, self.stop))
+        kind = self.kind
+        with open_bytes(self.path) as stream:
+            if offset:
+                stream.seek(offset)
+            elif first:
+                stream.seek(first - 1)
+                self._to_end(stream, kind)
+            place = stream.tell()
+            while place < last:
+                lines, stop = [], min(last, place + most)
+                while place < stop and (line := stream.readline(LONGEST)):
+                    place += len(line)
+                    lines.append(line)
+                if kind == "sgm" and lines and not _ends(lines[-1]):
+                    lines += self._to_end(stream, kind)
+                    place = stream.tell()
+                if not lines:
+                    return
+                yield self._text(b"".join(lines), kind, place), place
+
+    @staticmethod
+    def _to_end(stream: IO[bytes], kind: str) -> list[bytes]:
+        """The rest of a line, or of an article."""
+        lines = []
+        while line := stream.readline(LONGEST):
+            lines.append(line)
+            if kind != "sgm" or _ends(line):
+                break
+        return lines
+
+    def _text(self, raw: bytes, kind: str, place: int) -> str:
+        try:
+            text = raw.decode("latin-1" if kind == "sgm" else "utf-8")  # Reuters has a few bytes beyond ASCII
+        except UnicodeDecodeError as error:
+            line = raw[: error.start].count(b"\n") + 1
+            where = f"{self.path}:{line}" if place == len(raw) else f"{self.path}, before byte {place:,}"
+            raise ValueError(f"{where}: not UTF-8 text ({error.reason})") from None
+        text = text.replace("\r\n", "\n").removeprefix("\ufeff")
+        if kind == "sgm":
+            bodies = (html.unescape(found[1]) for found in _BODY.finditer(text))
+            return "".join(" ".join(body.replace("\x03", "").split()) + "\n" for body in bodies)
+        if kind == "tabs":
+            firsts = [line.partition("\t")[0] for line in text.splitlines()]
+            return "".join(f"{line}\n" for line, before in zip(firsts, ["", *firsts]) if line and line != before)
+        return _JOINED.sub(r"\1", text)  # WikiText writes 1 @,@ 000 for 1,000
+
+
+def _ends(line: bytes) -> bool:
+    return b"</REUTERS>" in line
+
+
+class Running:
+    """The text of a split: files one after another."""
+
+    def __init__(self, files: Sequence[TextFile]):
+        self.files = list(files)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes there are."""
+        return sum(int(file.size * (file.stop - file.start)) for file in self.files)
+
+    def pieces(self, place: Place = Place(), most: int = PIECE) -> Iterator[tuple[str, Place]]:  # noqa: B008
+        """Text from a place on, each piece with the place after it."""
+        for number in range(place.file, len(self.files)):
+            offset = place.offset if number == place.file else 0
+            for text, after in self.files[number].pieces(offset, most):
+                yield text, Place(number, after)
+
+
+def find(where: str, held: Mapping[str, float]) -> dict[str, Running]:
+    """The text of each split in files or folders, several joined by ``+``.
+
+    Where a folder has files named ``train…``, ``valid…`` and ``test…``, those are the splits; elsewhere the last share
+    ``held["test"]`` of every file is for testing, ``held["valid"]`` before it for validation.
+    """
+    splits: dict[str, list[TextFile]] = {split: [] for split in ROLES}
+    for name in str(where).split("+"):
+        path = locate(name.strip())
+        files = [path] if path.is_file() else sorted(each for each in path.iterdir() if _is_text(each))
+        if not files:
+            raise ValueError(
+                f"{path}: there is no text in it; looked for .txt, .text, .tsv and .sgm, or those with .gz"
+            )
+        named = {
+            split: [each for each in files if each.name.lower().startswith(starts)] for split, starts in ROLES.items()
+        }
+        if named["train"]:
+            for split, found in named.items():
+                splits[split] += map(TextFile, found)
+            continue
+        cuts = (0.0, 1 - held["valid"] - held["test"], 1 - held["test"], 1.0)
+        for split, start, stop in zip(splits, cuts, cuts[1:]):
+            splits[split] += [TextFile(each, start, stop) for each in files]
+    return {split: Running(files) for split, files in splits.items()}
+
+
+def _is_text(path: Path) -> bool:
+    name = path.name.lower().removesuffix(".gz")
+    stem, _, ending = name.rpartition(".")
+    return path.is_file() and ending in ("txt", "text", "tsv", "sgm", "sgml") and not stem.startswith(_NOTES)

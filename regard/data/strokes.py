@@ -1,0 +1,276 @@
+"""Lines of handwriting and drawings as strokes of a pen, as they lie on disk.
+
+==============  =======================================================================================================
+``.jsonl``      a JSON object a line, ``{"text": "…", "strokes": [[[x, y], …], …]}``, y downwards; ``text`` may be left
+                out, and ``id`` says which lines belong together, ``id`` up to the last hyphen
+``lines.npz``   IAM-OnDB: ``points`` (N, 3) dx, dy and pen-up, ``offsets`` (lines + 1), ``ids`` and ``text``; an id is
+                form and line, ``a01-000u-01``
+other ``.npz``  drawings without text: for each split ``train`` (N, 3) dx, dy and pen-up, and ``train_offsets``
+==============  =======================================================================================================
+
+:func:`read` takes a file, or a folder with ``lines.npz``, with ``train.jsonl`` (``valid.jsonl``, ``test.jsonl``) or
+with one ``.jsonl`` file. Where there are no splits, lines are divided 8 : 1 : 1 by their form: all sheets with the same
+text, ``a01-000u`` and ``a01-000x``, stay together.
+
+Points are offsets from the point before: (dx, dy, 1 if the pen is lifted after it). A line begins with (0, 0, …).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regard._lazy import nearest
+from regard.data import SPLITS, untrusted
+from regard.data.text import BadLines, clean, numbered_lines
+
+LONGEST, CHARACTERS = 100_000, 1_000
+"""Points and characters that a line of a file may have."""
+FURTHEST = 1e6
+"""The largest coordinate."""
+_FORM = re.compile(r"(?P<form>.+-\d+)[a-z]?-\d+")
+
+
+class Line(NamedTuple):
+    """A line of handwriting.
+
+    Attributes:
+        name: where it comes from.
+        text: what is written; empty for a drawing.
+        points: (N, 3), dx, dy and whether the pen is lifted after this point, 0 or 1.
+        letters: (N,), the number of the character that each point belongs to, where it is known.
+    """
+
+    name: str
+    text: str
+    points: np.ndarray
+    letters: np.ndarray | None = None
+
+
+Splits = dict[str, list[Line]]
+
+
+def read(place: Path, bad: BadLines | None = None, file: str = "") -> Splits:
+    """The lines of each split that there is.
+
+    Args:
+        place: a file or folder.
+        file: of a folder, which of its files.
+    """
+    bad = bad or BadLines()
+    if not place.exists():
+        raise ValueError(f"{place}: no such file or folder")
+    if place.is_dir():
+        found = _folder(place, file, bad)
+    else:
+        found = _file(place, bad)
+    for split, many in found.items():
+        if not many:
+            raise ValueError(f"{place}: no line is in the split {split!r}")
+    return found
+
+
+def _folder(folder: Path, file: str, bad: BadLines) -> Splits:
+    if file:
+        if not (folder / file).is_file():
+            raise ValueError(f"{folder / file}: no such file: {nearest(file, [p.name for p in folder.iterdir()])}")
+        return _file(folder / file, bad)
+    if (folder / "train.jsonl").exists():
+        paths = {split: folder / f"{split}.jsonl" for split in SPLITS}
+        return {split: objects(path, bad) for split, path in paths.items() if path.exists()}
+    if (folder / "lines.npz").exists():
+        return _file(folder / "lines.npz", bad)
+    files = sorted([*folder.glob("*.jsonl"), *folder.glob("*.npz")])
+    if len(files) == 1:
+        return _file(files[0], bad)
+    if files:
+        raise ValueError(f"{folder}: say which of its files with file=: {', '.join(path.name for path in files)}")
+    raise ValueError(f"{folder}: no strokes are in it; train.jsonl, one .jsonl file or lines.npz was expected")
+
+
+def _file(path: Path, bad: BadLines) -> Splits:
+    if path.suffix == ".jsonl":
+        return _divided(objects(path, bad), path)
+    if path.suffix != ".npz":
+        raise ValueError(f"{path}: strokes are read from a .jsonl or .npz file")
+    data = untrusted.unzip(path, lambda name: name.endswith(".npy"))
+    if "points.npy" in data:
+        return _divided(_lines(path, data), path)
+    found = {split: _drawings(path, data, split) for split in SPLITS if f"{split}.npy" in data}
+    if "train" not in found:
+        raise ValueError(f"{path}: it has neither an array 'points' nor one called 'train'")
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Arrays
+
+
+def _array(path: Path, data: dict[str, bytes], name: str) -> np.ndarray:
+    if f"{name}.npy" not in data:
+        raise ValueError(f"{path}: there is no array called {name!r} in it")
+    return untrusted.npy(data[f"{name}.npy"], f"{path}, {name}")
+
+
+def _cut(path: Path, data: dict[str, bytes], points: str, offsets: str) -> list[np.ndarray]:
+    """The points of each line."""
+    every, ends = _array(path, data, points), _array(path, data, offsets)
+    if every.ndim != 2 or every.shape[1] != 3:
+        raise ValueError(f"{path}: {points} {every.shape}; (N, 3) was expected: dx, dy and pen-up")
+    if ends.ndim != 1 or not len(ends) or ends[0] != 0 or ends[-1] != len(every) or (np.diff(ends) < 0).any():
+        raise ValueError(f"{path}: {offsets} do not part {len(every)} points into lines")
+    if not np.isfinite(every).all() or np.abs(every[:, :2]).max(initial=0) > FURTHEST:
+        row = int(np.flatnonzero(~(np.abs(every[:, :2]) <= FURTHEST).all(1))[0])
+        raise ValueError(f"{path}: point {row} of {points}, {every[row].tolist()}, is too far away")
+    if not np.isin(every[:, 2], (0, 1)).all():
+        row = int(np.flatnonzero(~np.isin(every[:, 2], (0, 1)))[0])
+        raise ValueError(f"{path}: pen-up of point {row} of {points} is {every[row, 2]}, neither 0 nor 1")
+    return [_begun(every[first:last].astype(np.float32)) for first, last in pairwise(ends)]
+
+
+def _begun(points: np.ndarray) -> np.ndarray:
+    """The first point is where the line begins."""
+    points[:1, :2] = 0
+    return points
+
+
+def _lines(path: Path, data: dict[str, bytes]) -> list[Line]:
+    many = _cut(path, data, "points", "offsets")
+    names = {}
+    for name in ("ids", "text"):
+        if f"{name}.npy" not in data:
+            raise ValueError(f"{path}: there is no array called {name!r} in it")
+        names[name] = untrusted.texts(data[f"{name}.npy"], f"{path}, {name}")
+        if len(names[name]) != len(many):
+            raise ValueError(f"{path}: {len(names[name])} {name} for {len(many)} lines")
+    return [Line(id, clean(text), points) for id, text, points in zip(names["ids"], names["text"], many)]
+
+
+def _drawings(path: Path, data: dict[str, bytes], split: str) -> list[Line]:
+    many = _cut(path, data, split, f"{split}_offsets")
+    return [Line(f"{split} {number}", "", points) for number, points in enumerate(many)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# JSON lines
+
+
+def objects(path: Path, bad: BadLines | None = None) -> list[Line]:
+    """The lines of a ``.jsonl`` file."""
+    bad, found = bad or BadLines(), []
+    for number, text in numbered_lines(untrusted.regular(path)):
+        if not text.strip():
+            continue
+        try:
+            found.append(_object(untrusted.parse_json(text, f"{path}:{number}"), f"{path.stem} {number}"))
+        except ValueError as error:
+            bad.add("unreadable", path, number, str(error).removeprefix(f"{path}:{number}: "))
+    return found
+
+
+def _object(given: Any, name: str) -> Line:
+    if not isinstance(given, dict) or "strokes" not in given:
+        raise ValueError('not {"text": "…", "strokes": [[[x, y], …], …]}')
+    for key in given:
+        if key not in ("text", "strokes", "id"):
+            raise ValueError(f"unknown key {key!r}: {nearest(key, ('text', 'strokes', 'id'))}")
+    text, name = given.get("text", ""), given.get("id", name)
+    if not isinstance(text, str) or not isinstance(name, str):
+        raise ValueError("text and id are strings")
+    if len(text) > CHARACTERS:
+        raise ValueError(f"a text of {len(text):,} characters is too long, more than {CHARACTERS:,}")
+    return Line(name, clean(text), of(given["strokes"]))
+
+
+def of(strokes: Any) -> np.ndarray:
+    """The offsets (N, 3) of strokes, each a list of points (x, y)."""
+    if not isinstance(strokes, list) or not strokes:
+        raise ValueError("strokes are a list of at least one stroke")
+    pieces = []
+    for number, stroke in enumerate(strokes, 1):
+        try:
+            points = np.array(stroke, dtype=np.float64)
+        except (TypeError, ValueError):
+            points = np.zeros(0)
+        if points.ndim != 2 or points.shape[1] != 2 or not len(points):
+            raise ValueError(f"stroke {number} is not a list of points [x, y]")
+        if not (np.abs(points) <= FURTHEST).all():  # nor NaN
+            raise ValueError(f"stroke {number} has a coordinate that is not finite, or beyond {FURTHEST:,.0f}")
+        up = np.zeros((len(points), 1))
+        up[-1] = 1
+        pieces.append(np.concatenate([points, up], 1))
+    every = np.concatenate(pieces)
+    if not 2 <= len(every) <= LONGEST:
+        raise ValueError(f"a line has from 2 to {LONGEST:,} points, not {len(every):,}")
+    every[:, :2] = np.diff(every[:, :2], axis=0, prepend=every[:1, :2])
+    return every.astype(np.float32)
+
+
+def strokes(points: np.ndarray) -> list[np.ndarray]:
+    """Offsets (N, 3) as strokes again, each (P, 2) from the beginning of the line on; the opposite of :func:`of`."""
+    places = np.asarray(points[:, :2], dtype=np.float64).cumsum(0)
+    ends = np.flatnonzero(points[:, 2] > 0.5) + 1
+    return [piece for piece in np.split(places, ends) if len(piece)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What becomes of them
+
+
+def thinned(points: np.ndarray, every: int) -> np.ndarray:
+    """Every ``every``-th point of each stroke, and its ends."""
+    if every == 1:
+        return points
+    kept, start = np.zeros(len(points), dtype=bool), 0
+    for end in sorted({*np.flatnonzero(points[:, 2] > 0.5).tolist(), len(points) - 1}):
+        kept[[*range(start, end, every), end]] = True
+        start = end + 1
+    places = points[:, :2].astype(np.float64).cumsum(0)[kept]
+    moves = np.diff(places, axis=0, prepend=places[:1])
+    return np.concatenate([moves, points[kept, 2:]], 1).astype(np.float32)
+
+
+def joined(lines: Sequence[Line], count: int, random: Callable[[int], np.ndarray] | None = None) -> list[Line]:
+    """Drawings beside each other in lines of ``count``, each as high as the others; what is left over is dropped.
+
+    Args:
+        random: gives an order of so many drawings; as they are, if None.
+    """
+    order = np.arange(len(lines)) if random is None else random(len(lines))
+    found = []
+    for first in range(0, len(order) - count + 1, count):
+        pieces, x = [], 0.0
+        for number in order[first : first + count]:
+            points = lines[number].points.astype(np.float64)
+            places = points[:, :2].cumsum(0)
+            low, high = places.min(0), places.max(0)
+            scale = 100 / max(float((high - low).max()), 1e-6)
+            placed = (places - (low + high) / 2) * scale + [x, 0]
+            pieces.append(np.concatenate([placed, points[:, 2:]], 1))
+            pieces[-1][-1, 2] = 1
+            x += 130
+        every = np.concatenate(pieces)
+        every[:, :2] = np.diff(every[:, :2], axis=0, prepend=every[:1, :2])
+        names = [lines[number].name for number in order[first : first + count]]
+        found.append(Line(" + ".join(names), "", every.astype(np.float32)))
+    return found
+
+
+def _divided(lines: Sequence[Line], where: Path) -> Splits:
+    found: Splits = {split: [] for split in SPLITS}
+    for line in lines:
+        known = _FORM.fullmatch(line.name)
+        form = known["form"] if known else line.name.rpartition("-")[0] or line.name
+        share = int(hashlib.sha256(form.encode()).hexdigest()[:8], 16) % 10
+        found["valid" if share == 8 else "test" if share == 9 else "train"].append(line)
+    if not all(found.values()) and len(lines) >= len(SPLITS):  # too few forms for shares of ten
+        found = {"train": list(lines[2:]), "valid": [lines[0]], "test": [lines[1]]}
+    if not all(found.values()):
+        raise ValueError(f"{where}: {len(lines)} lines cannot be divided into {', '.join(SPLITS)}: 3 are needed")
+    return found

@@ -1,0 +1,67 @@
+"""Models that restore what is hidden in a text: the likeliest tokens of each hole, and where the model looked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.data.tokens import SPECIAL
+from regard.predictors._asked import AskedPredictor
+from regard.predictors.predictor import Answer, percent
+from regard.tape import record
+from regard.views import heads
+from regard.views.picture import Picture
+
+NEXT = 5
+"""Tokens that are named for a hole."""
+
+
+class Filler(AskedPredictor):
+    """A system that fills holes."""
+
+    def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
+        """Accuracy and perplexity of hidden tokens of a split, or of its first ``limit`` batches."""
+        return self.task.measures(split, self.means(split, limit=limit))
+
+    @torch.inference_mode()
+    def fill(self, items: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
+        """For each item the probabilities (holes, V) of what is hidden, and the weights (L, H, S, S) of all layers."""
+        found: list[Any] = [None] * len(items)
+        for rows, batch in self.task.batches(items):
+            with record(self.model) as tape:
+                log_prob = self.model.restore(self.moved(batch)).float().cpu()
+            layers = torch.stack([tape[name].weights for name in tape], 1).cpu()  # (B, L, H, S, S)
+            for place, row in enumerate(rows):
+                length = len(items[row].ids)
+                chosen = log_prob[place, items[row].places].exp()
+                chosen[:, : len(SPECIAL)] = 0  # no text holds them
+                found[row] = chosen, layers[place, ..., :length, :length]
+        return found
+
+    def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
+        """All in batches."""
+        answers, items = self.read(questions)
+        for (row, item), (chosen, weights) in zip(items.items(), self.fill(list(items.values())), strict=True):
+            answers[row] = self._answer(item, chosen, weights)
+        return answers
+
+    def _answer(self, item: Any, chosen: Tensor, weights: Tensor) -> Answer:
+        tokenizer, filled = self.task.tokenizer, list(item.ids)
+        notes, holes = [], []
+        for number, (place, share) in enumerate(zip(item.places, chosen, strict=True), 1):
+            best = share.topk(min(NEXT, len(share)))
+            filled[place] = int(best.indices[0])
+            pieces = [piece.strip() for piece in tokenizer.pieces(best.indices.tolist())]
+            told = {piece: round(float(value), 4) for piece, value in zip(pieces, best.values)}
+            holes.append(told)
+            notes.append(f"Hole {number}: " + ", ".join(f"{piece} {percent(value)}" for piece, value in told.items()))
+        return Answer(
+            tokenizer.decode(filled), notes, pictures=list(self._pictures(item, weights)), fields={"holes": holes}
+        )
+
+    def _pictures(self, item: Any, weights: Tensor) -> Iterator[Picture]:
+        labels = list(self.task.axes(item)["words"].labels)
+        yield heads.picture(weights, labels, title="Where each word looked")

@@ -1,0 +1,129 @@
+"""BERT: a Transformer encoder that is trained to restore hidden words, and then to classify.
+
+Devlin et al. 2018, *BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding*
+(arXiv:1810.04805).
+
+Every layer looks at the whole text, softmax(Q Kᵀ / √d) V with queries, keys and values all from it. The input is
+E[token] + P[position] + S[segment], where the second of two sentences is segment 1. What is learned depends on the
+task: with ``classes`` = 0, hidden tokens are restored, softmax(E · LayerNorm(GELU(W h))) at the places that ``wanted``
+names, and, with ``pairs``, whether the second part followed the first, from tanh(W_p h₁) of the first token;
+otherwise the class of a text, or of a pair, from the same.
+
+A classifier that starts from such a model (``init`` in [train]) takes over embeddings and layers.
+
+Deviation: the paper's ``norm`` is "post"; "pre" trains without a long warm-up. Positions may be ``rotary``. The loss of
+the next sentence counts once for each hidden token, so that both losses are means over tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard import masks
+from regard.layers import text
+from regard.layers.cross_entropy import cross_entropy
+from regard.layers.dropout import Dropout
+from regard.layers.transformer import Embedding, Encoder, LayerConfig, initialize
+from regard.layers.use import Use
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and choices; the defaults are those of BERT base."""
+
+    vocab: int
+    longest: int = 512
+    classes: int = 0
+    """To choose from; 0 restores hidden tokens."""
+    pairs: bool = False
+    """Are there two sentences? Without classes it is then learned too whether the second followed the first."""
+    dim: int = 768
+    heads: int = 12
+    hidden: int = 3072
+    layers: int = 12
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    norm: str = "post"
+    activation: str = "gelu"
+    positions: str = "learned"
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        LayerConfig.of(self)  # an error should come now
+
+
+class Bert(nn.Module):
+    """An encoder with what a task needs on top; see the module's docstring."""
+
+    uses: ClassVar[dict[str, Use]] = {
+        "encoder.layers.*.own": Use(
+            *("word x Wᑫ", "words x Wᴷ", "words x Wⱽ", "scaled dot, many heads"), rows="words", columns="words"
+        ),
+    }
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(
+            *(config.vocab, config.dim, config.dropout),
+            kind=config.positions,
+            longest=config.longest,
+            segments=2,
+            norm=config.norm == "post",
+        )
+        self.encoder = Encoder(LayerConfig.of(config), config.layers)
+        if config.classes or config.pairs:
+            self.pooler = nn.Linear(config.dim, config.dim)
+            self.dropout = Dropout(config.dropout)
+        if config.classes:
+            self.classes = nn.Linear(config.dim, config.classes)
+        else:
+            self.transform = nn.Sequential(nn.Linear(config.dim, config.dim), nn.GELU(), nn.LayerNorm(config.dim))
+            self.output = nn.Linear(config.dim, config.vocab)
+        if config.pairs and not config.classes:
+            self.follows = nn.Linear(config.dim, 2)
+        initialize(self, config.layers)
+        if not config.classes:
+            self.output.weight = self.embedding.words.weight
+
+    def forward(self, batch: text.Batch) -> dict[str, Tensor]:
+        """The loss of hidden tokens, or of ``label`` (B,)."""
+        hidden = self._encode(batch)
+        if self.config.classes:
+            return text.class_loss(self._chosen(hidden), batch["label"], self.config.label_smoothing)
+        wanted = batch["wanted"]  # (B, S), 0 where nothing is hidden
+        there = wanted > 0
+        found = cross_entropy(self.transform(hidden[there]), self.output, wanted[there])
+        count = there.sum()
+        share = 1 / count.clamp_min(1)
+        out = {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}
+        if self.config.pairs:
+            logits, weight = self.follows(self._pooled(hidden)), there.sum(1) * share
+            each = functional.cross_entropy(logits, batch["follows"], reduction="none")
+            right = (logits.argmax(-1) == batch["follows"]).float()
+            out["loss"] = out["loss"] + (each * weight).sum()
+            out |= {"next_nll": (each.detach() * weight).sum(), "next_accuracy": (right * weight).sum()}
+        return out
+
+    def predict(self, batch: text.Batch) -> Tensor:
+        """(B, C): the probabilities of the classes."""
+        return self._chosen(self._encode(batch)).log_softmax(-1).exp()
+
+    def restore(self, batch: text.Batch) -> Tensor:
+        """(B, S, V): the log-probability of each token at each place."""
+        return self.output(self.transform(self._encode(batch))).log_softmax(-1)
+
+    def _encode(self, batch: text.Batch) -> Tensor:
+        tokens, lengths, segments = text.joined(batch)
+        return self.encoder(self.embedding(tokens, segments=segments), masks.lengths(lengths))
+
+    def _pooled(self, hidden: Tensor) -> Tensor:
+        return self.dropout(torch.tanh(self.pooler(hidden[:, 0])))
+
+    def _chosen(self, hidden: Tensor) -> Any:
+        return self.classes(self._pooled(hidden))

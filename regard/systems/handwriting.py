@@ -1,0 +1,446 @@
+"""Handwriting: a network that writes with a pen, point by point, and knows which letter it is writing.
+
+Graves 2013, *Generating Sequences With Recurrent Neural Networks* (arXiv:1308.0850), sections 4 and 5.
+
+A point is x = (Δx, Δy, pen lifted). Three layers of LSTM see it, each also the layer below, and all of them reach the
+output (eqs. 1-5). In the synthesis network a window slides along the text between the steps of the first layer:
+the query is its state, keys are the places of characters, values the characters c, one-hot (eqs. 46-51,
+:class:`regard.glimpses.MixtureWindow`):
+
+    h¹ₜ = LSTM([xₜ; wₜ₋₁]),  φ(t, u) = Σₖ αₖ exp(−βₖ (κₖ − u)²),  wₜ = Σᵤ φ(t, u) cᵤ,  hⁿₜ = LSTM([xₜ; wₜ; hⁿ⁻¹ₜ])
+
+Without characters it is the prediction network of section 4. What comes next is a mixture of M Gaussians in the plane
+for the offset and a Bernoulli for the pen (eqs. 15-25); the loss is −log p in nats per point (eq. 26), by log-sum-exp.
+A text is written by drawing points. With a bias b, σ = exp(σ̂ − b) and π = softmax(π̂ (1 + b)) (eqs. 61-62): tidier.
+Primed with points and their text, it goes on in that style. The text is over when φ one place behind it is larger than
+at every character. The window runs ahead of the pen, so that the bar of a last t would be missing: it then stops where
+the pen is lifted and likely to be lifted again, as it rests at the end of lines of the training data, or else after the
+points of one or two more characters.
+
+Gradients are clipped as in the paper, each number of the gradient of the sum over points: within ±100 where they enter
+the output layer's sums, within ±10 at the sums of each LSTM gate.
+
+Deviations: σ is at least ``least``, since offsets of recorded pens are whole numbers, on which a density could become
+infinite; |ρ| is at most 0.95. The bias of κ̂ starts at the pace of the data, characters a point. The Bernoulli is biased
+as well. No adaptive weight noise. On the CPU in float32 compiled loops stand in for the plain steps
+(:mod:`regard.kernels.lstm`), except while a :func:`regard.record` looks on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard import masks
+from regard.glimpses import MixtureWindow
+from regard.kernels import lstm
+from regard.layers.use import Use
+
+Batch = dict[str, Tensor]
+CORRELATION = 0.95
+"""The largest |ρ|."""
+RESTS = math.log(0.15 / 0.85)
+"""The logit of the pen from which on it is expected to rest."""
+BLOCK = 256
+"""Points for which noise is drawn at once."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes; the defaults are the paper's.
+
+    Attributes:
+        characters: how many there are; 0 makes the prediction network, which knows no text.
+        pace: points to a character, at which the window moves at first.
+        hidden: units of each layer.
+        layers: one to three.
+        window: K, Gaussians of the window.
+        mixtures: M, Gaussians of the output.
+        least: the smallest σ, in units of the normalized offsets.
+        clip_output, clip_gates: of the gradients; see above.
+    """
+
+    characters: int
+    pace: float = 25.0
+    hidden: int = 400
+    layers: int = 3
+    window: int = 10
+    mixtures: int = 20
+    least: float = 0.01
+    clip_output: float = 100.0
+    clip_gates: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name, least in {"characters": 0, "hidden": 1, "layers": 1, "window": 1, "mixtures": 1}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name in ("pace", "least", "clip_output", "clip_gates"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be more than 0, not {getattr(self, name)}")
+        if self.layers > 3:
+            raise ValueError(f"layers is one to three, not {self.layers}")
+
+
+class Mixture(NamedTuple):
+    """What is expected of the next point: M Gaussians and the pen.
+
+    Attributes:
+        pen: (…), the logit of its being lifted.
+        log_weights: (…, M).
+        mean: (…, M, 2).
+        log_deviation: (…, M, 2).
+        correlation: (…, M).
+    """
+
+    pen: Tensor
+    log_weights: Tensor
+    mean: Tensor
+    log_deviation: Tensor
+    correlation: Tensor
+
+    def log_density(self, offset: Tensor) -> Tensor:
+        """log of the density at (…, 2), without the pen: (…)."""
+        z = (offset.unsqueeze(-2) - self.mean) * torch.exp(-self.log_deviation)
+        x, y = z.unbind(-1)
+        rest = 1 - self.correlation.square()
+        square = (x.square() + y.square() - 2 * self.correlation * x * y) / rest
+        norm = math.log(2 * math.pi) + self.log_deviation.sum(-1) + 0.5 * torch.log(rest)
+        return torch.logsumexp(self.log_weights - norm - 0.5 * square, -1)
+
+
+class Written(NamedTuple):
+    """Lines as they were written.
+
+    Attributes:
+        points: (B, T, 3), with what they were primed with.
+        begins: (B,), the number of points that they were primed with.
+        lengths: (B,), of all points.
+        phi: (B, T, U + 1), where the window was before each point; one place behind the text is the last. None without
+            a text.
+        expected: (B, T, 1 + 6M), the output before each point; see :meth:`Handwriting.mixture`.
+        stopped: (B,), whether it stopped by itself.
+    """
+
+    points: Tensor
+    begins: Tensor
+    lengths: Tensor
+    phi: Tensor | None
+    expected: Tensor
+    stopped: Tensor
+
+
+class Handwriting(nn.Module):
+    """Prediction and synthesis network; see the module's docstring.
+
+    A batch has ``points`` (B, T + 1, 3) from the point where the line begins, ``lengths`` (B,), how many follow it, and
+    for synthesis ``text`` (B, U), numbers of characters, and ``text_lengths`` (B,). With ``rests`` the last point of
+    each line is a rest of the pen: that it is lifted again is learned, and not measured.
+    """
+
+    uses: ClassVar[dict[str, Use]] = {
+        "window": Use(
+            *("state h¹ of the pen", "places of the characters", "characters", "mixture_window", "none"),
+            rows="strokes",
+            columns="characters",
+        ),
+    }
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        seen, hidden = 3 + config.characters, config.hidden
+        cells = [nn.LSTMCell(seen + (hidden if number else 0), hidden) for number in range(config.layers)]
+        for cell in cells:
+            _begin(cell)
+        self.cells: Any = nn.ModuleList(cells)
+        if config.characters:
+            self.window = MixtureWindow(hidden, config.window)
+            with torch.no_grad():
+                self.window.query.bias[2 * config.window :] = -math.log(config.pace)
+                self.window.query.weight.mul_(0.1)
+        self.output = nn.Linear(config.layers * hidden, 1 + 6 * config.mixtures)
+        with torch.no_grad():  # Gaussians that differ from the start
+            self.output.bias[1 + config.mixtures : 1 + 3 * config.mixtures].normal_(0.0, 0.5)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """The loss in nats per point, and its parts: the offset (``where``) and the pen."""
+        self._check(batch)
+        points, lengths = batch["points"], batch["lengths"]
+        rests = len(lengths) if "rests" in batch else 0
+        count = lengths.sum().float() - rests
+        share = 1 / float(count.clamp(min=1))
+        raw, _ = self.run(batch, share)
+        asked = torch.arange(raw.shape[1], device=raw.device) < lengths[:, None]
+        rows, target = _Clipped.apply(raw, self.config.clip_output * share)[asked], points[:, 1:][asked]
+        expected = self.mixture(rows)
+        where = -expected.log_density(target[:, :2])
+        pen = functional.binary_cross_entropy_with_logits(expected.pen, target[:, 2], reduction="none")
+        if rests:  # the offset of a rest is always 0, on which a density would only grow
+            moves = torch.ones_like(where).index_fill_(0, lengths.cumsum(0) - 1, 0.0)
+            loss, where, pen = (where * moves).sum() + pen.sum(), where * moves, pen * moves
+        else:
+            loss = where.sum() + pen.sum()
+        loss, where, pen = loss * share, where.detach().sum() * share, pen.detach().sum() * share
+        return {"loss": loss, "count": count, "nll": where + pen, "where": where, "pen": pen}
+
+    def mixture(self, raw: Tensor) -> Mixture:
+        """What the numbers (…, 1 + 6M) of the output mean."""
+        count = self.config.mixtures
+        pen, weights, mean, deviation, correlation = raw.split([1, count, 2 * count, 2 * count, count], -1)
+        mean, deviation = (both.unflatten(-1, (2, count)).transpose(-1, -2) for both in (mean, deviation))
+        return Mixture(
+            pen.squeeze(-1),
+            weights.log_softmax(-1),
+            mean,
+            deviation.clamp(min=math.log(self.config.least)),
+            CORRELATION * torch.tanh(correlation),
+        )
+
+    def run(self, batch: Batch, share: float = 1.0) -> tuple[Tensor, Tensor | None]:
+        """The output before each point, (B, T, 1 + 6M), and of the plain path φ (B, T, U + 1).
+
+        Args:
+            share: what the gradient of the sum over points is multiplied by.
+        """
+        given = batch["points"][:, :-1].transpose(0, 1)  # (T, B, 3)
+        run = self._fused if lstm.fits(given, self.output.weight) else self._plain
+        states, phi = run(given, batch, self.config.clip_gates * share)
+        return self.output(states).transpose(0, 1), phi
+
+    def _fused(self, given: Tensor, batch: Batch, limit: float) -> tuple[Tensor, None]:
+        config = self.config
+        read, states = None, list[Tensor]()
+        for number, cell in enumerate(self.cells):
+            weight, recurrent, window = cell.weight_ih, cell.weight_hh, None
+            if number == 0:
+                rows = given
+                if config.characters:
+                    weight, looks = weight.split([3, config.characters], 1)
+                    recurrent, window = torch.cat([looks, recurrent], 1), self._window(batch)
+            else:
+                rows = torch.cat([given, states[-1]] if read is None else [given, read, states[-1]], -1)
+            gates = functional.linear(rows, weight, cell.bias_ih + cell.bias_hh)
+            out = lstm.layer(gates, recurrent, window, limit)
+            if window is not None:
+                read, out = out.split([config.characters, config.hidden], -1)
+            states.append(out)
+        return torch.cat(states, -1), None
+
+    def _plain(self, given: Tensor, batch: Batch, limit: float) -> tuple[Tensor, Tensor | None]:
+        state, outs, phis = self.start(batch), list[Tensor](), list[Tensor]()
+        for point in given.unbind(0):
+            state, phi = self._advance(point, state, limit)
+            outs.append(torch.cat(state["hidden"], -1))
+            if phi is not None:
+                phis.append(phi)
+        return torch.stack(outs), torch.stack(phis, 1) if phis else None
+
+    def start(self, batch: Batch) -> dict[str, Any]:
+        """The state before the first point."""
+        size, new = len(batch["points"]), self.output.weight.new_zeros
+        zeros = [new(size, self.config.hidden) for _ in self.cells]
+        state: dict[str, Any] = {"hidden": zeros, "cell": list(zeros)}
+        if self.config.characters:
+            codes, lengths = self._text(batch)
+            known = functional.one_hot(codes, self.config.characters).to(self.output.weight)
+            there = torch.arange(codes.shape[1], device=codes.device) < lengths[:, None]
+            known = functional.pad(known * there[..., None], (0, 0, 0, 1))
+            state |= {"value": known, "mask": masks.lengths(lengths + 1), "kappa": self.window.start(known)}
+            state["read"] = new(size, self.config.characters)
+        return state
+
+    def _advance(self, point: Tensor, state: dict[str, Any], limit: float) -> tuple[dict[str, Any], Tensor | None]:
+        """One step by the parts of the core; φ is (B, U + 1)."""
+        state, phi = {**state, "hidden": list(state["hidden"]), "cell": list(state["cell"])}, None
+        for number, cell in enumerate(self.cells):
+            rows = [point, state["read"]] if self.config.characters else [point]
+            if number:
+                rows.append(state["hidden"][number - 1])
+            sums = functional.linear(torch.cat(rows, -1), cell.weight_ih, cell.bias_ih)
+            sums = sums + functional.linear(state["hidden"][number], cell.weight_hh, cell.bias_hh)
+            i, f, g, o = _Clipped.apply(sums, limit).chunk(4, -1)
+            state["cell"][number] = torch.sigmoid(f) * state["cell"][number] + torch.sigmoid(i) * torch.tanh(g)
+            state["hidden"][number] = torch.sigmoid(o) * torch.tanh(state["cell"][number])
+            if number == 0 and self.config.characters:
+                query = state["hidden"][0][:, None]
+                seen = self.window(query, state["value"], mask=state["mask"], state=state["kappa"])
+                state["kappa"], state["read"], phi = seen.state, seen.context[:, 0], seen.weights[:, 0]
+        return state, phi
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Writing
+
+    @torch.no_grad()
+    def write(
+        self,
+        batch: Batch,
+        *,
+        most: int | Sequence[int],
+        seeds: Sequence[int],
+        bias: float | Sequence[float] = 0.0,
+    ) -> Written:
+        """Write lines, each with a seed of its own, so that it does not depend on the others.
+
+        Args:
+            batch: ``text`` and ``text_lengths`` for synthesis. ``points`` (B, P + 1, 3) with ``lengths`` (B,) are what
+                it is primed with, at least the point where it begins; ``text`` then begins with their text.
+            most: points of the longest line, without what it is primed with; one, or one for each.
+            seeds: (B,).
+            bias: larger is tidier; one, or one for each.
+        """
+        self._check(batch)
+        primed, begins = batch["points"], batch["lengths"]
+        count, given, ends = len(seeds), primed.cpu().numpy(), begins.cpu().numpy()
+        if len(primed) != count:
+            raise ValueError(f"{count} seeds for {len(primed)} lines")
+        last = ends + np.broadcast_to(np.asarray(most), (count,))
+        limit = int(last.max())
+        noise = np.stack([noise_of(seed, limit) for seed in seeds])
+        biases = np.broadcast_to(np.asarray(bias, np.float32), (count,)).copy()
+        if (biases < 0).any() or not np.isfinite(biases).all():
+            raise ValueError(f"a bias is a number from 0 on, not {bias}")
+        pen = self._pen(batch)
+        point, next_point = primed[:, 0].clone(), np.empty((count, 3), np.float32)
+        points, phis, expected = [], [], []
+        lengths, going, stopped = last.copy(), last > 0, np.zeros(count, bool)
+        over = np.full(count, limit + 1)  # since when the text is
+        places = self._text(batch)[1].cpu().numpy() if self.config.characters else None
+        for t in range(limit):
+            phi, raw = pen.step(point)
+            if places is not None:
+                behind = phi[np.arange(count), places]
+                before = np.where(np.arange(phi.shape[1]) < places[:, None], phi, 0).max(1)
+                over = np.where((behind > before) & (t >= ends), np.minimum(over, t), over)
+                since, up = t - over, (point[:, 2] > 0.5).cpu().numpy()
+                late = (since >= 2 * self.config.pace) | ((since >= self.config.pace) & up)
+                here = going & ((since >= 0) & up & (raw[:, 0] > RESTS) | late)
+                lengths[here], stopped[here], going[here] = t, True, False
+                if not going.any():
+                    break
+            pen.draw(noise[:, t], biases, next_point)
+            forced = t < ends
+            if forced.any():
+                next_point[forced] = given[forced, t + 1]
+            going &= t + 1 < last
+            points.append(next_point.copy())
+            expected.append(raw.copy())
+            if places is not None:
+                phis.append(phi.copy())
+            point = torch.from_numpy(points[-1]).to(primed)
+            if not going.any():
+                break
+        new = primed.new_zeros
+        width = 1 + 6 * self.config.mixtures
+        drawn = torch.from_numpy(np.stack(points, 1)) if points else new(count, 0, 3)
+        told = torch.from_numpy(np.stack(expected, 1)) if points else new(count, 0, width)
+        seen = None if places is None else torch.from_numpy(np.stack(phis, 1)) if phis else new(count, 0, 1)
+        return Written(drawn, begins, torch.from_numpy(lengths), seen, told, torch.from_numpy(stopped))
+
+    def _pen(self, batch: Batch) -> Any:
+        return _Fused(self, batch) if lstm.fits(batch["points"], self.output.weight) else _Plain(self, batch)
+
+    def _window(self, batch: Batch) -> lstm.Window:
+        asks = self.window.query
+        return lstm.Window(asks.weight, asks.bias, *self._text(batch), characters=self.config.characters)
+
+    def _text(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        return batch["text"], batch["text_lengths"]
+
+    def _check(self, batch: Batch) -> None:
+        points, lengths = batch["points"], batch["lengths"]
+        if points.ndim != 3 or points.shape[2] != 3 or points.shape[1] < 1:
+            raise ValueError(f"points are (B, T + 1, 3), dx, dy and pen, not {tuple(points.shape)}")
+        if lengths.shape != points.shape[:1] or int(lengths.max() if len(lengths) else 0) >= points.shape[1]:
+            raise ValueError(f"lengths {lengths.tolist()} do not fit points {tuple(points.shape)}")
+        if self.config.characters:
+            for name in ("text", "text_lengths"):
+                if name not in batch:
+                    raise ValueError(f"the synthesis network writes a text: {name!r} is missing in the batch")
+            codes, sizes = self._text(batch)
+            if codes.ndim != 2 or len(codes) != len(points) or sizes.shape != lengths.shape:
+                shapes = f"text {tuple(codes.shape)} and text_lengths {tuple(sizes.shape)}"
+                raise ValueError(f"{shapes} for {len(points)} lines")
+            if codes.numel() and not 0 <= int(codes.min()) <= int(codes.max()) < self.config.characters:
+                raise ValueError(f"characters are numbers below {self.config.characters}, not {int(codes.max())}")
+            if len(sizes) and not 0 <= int(sizes.min()) <= int(sizes.max()) <= codes.shape[1]:
+                raise ValueError(f"text_lengths {sizes.tolist()} do not fit text {tuple(codes.shape)}")
+
+
+class _Fused:
+    """Writing by compiled loops."""
+
+    def __init__(self, model: Handwriting, batch: Batch):
+        config = model.config
+        layers = [(cell.weight_ih, cell.weight_hh, cell.bias_ih + cell.bias_hh) for cell in model.cells]
+        window = model._window(batch) if config.characters else None
+        output = model.output.weight, model.output.bias
+        self.pen = lstm.Pen(layers, output, window, len(batch["points"]), math.log(config.least), CORRELATION)
+        self.draw = self.pen.draw
+
+    def step(self, point: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        self.pen.step(point)
+        return self.pen.phi.numpy(), self.pen.raw.numpy()
+
+
+class _Plain:
+    """The same by the parts of the core."""
+
+    def __init__(self, model: Handwriting, batch: Batch):
+        self.model, self.state = model, model.start(batch)
+
+    def step(self, point: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        self.state, phi = self.model._advance(point, self.state, math.inf)
+        self.raw = self.model.output(torch.cat(self.state["hidden"], -1)).float().cpu()
+        return np.zeros((len(point), 1)) if phi is None else phi.float().cpu().numpy(), self.raw.numpy()
+
+    def draw(self, noise: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
+        count, given, b = self.model.config.mixtures, torch.from_numpy(noise), torch.from_numpy(bias)[:, None]
+        raw = self.raw.clone()
+        raw[:, : 1 + count] *= 1 + b
+        expected = self.model.mixture(raw)
+        total = expected.log_weights.exp().cumsum(-1)
+        chosen = (total < given[:, :1] * total[:, -1:]).sum(-1).clamp(max=count - 1)
+        rows = torch.arange(len(raw))
+        deviation = torch.exp(expected.log_deviation[rows, chosen] - b)
+        rho, (first, second) = expected.correlation[rows, chosen], given[:, 2:].unbind(-1)
+        along = torch.stack([first, rho * first + torch.sqrt(1 - rho.square()) * second], -1)
+        out[:, :2] = (expected.mean[rows, chosen] + deviation * along).numpy()
+        out[:, 2] = given[:, 1] < torch.sigmoid(expected.pen)
+
+
+def noise_of(seed: int, steps: int) -> np.ndarray:
+    """(steps, 4): what chooses the Gaussian and the pen, from 0 to 1, and two normal numbers; the longer the more, and
+    the beginning is the same."""
+    random = np.random.default_rng(seed)
+    blocks = [np.zeros((0, 4))]
+    for _ in range(0, steps, BLOCK):
+        blocks.append(np.concatenate([random.random((BLOCK, 2)), random.standard_normal((BLOCK, 2))], 1))
+    return np.concatenate(blocks)[:steps].astype(np.float32)
+
+
+class _Clipped(torch.autograd.Function):
+    """The identity; its gradient is clipped."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, limit: float) -> Tensor:
+        ctx.limit = limit
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return grads[0].clamp(-ctx.limit, ctx.limit), None
+
+
+def _begin(cell: nn.LSTMCell) -> None:
+    """It remembers at first."""
+    for bias in (cell.bias_ih, cell.bias_hh):
+        nn.init.zeros_(bias)
+    with torch.no_grad():
+        cell.bias_ih[cell.hidden_size : 2 * cell.hidden_size] = 1.0

@@ -1,0 +1,101 @@
+"""Language models, fillers and taggers on the command line and as predictors."""
+
+import io
+import json
+import math
+
+import pytest
+import torch
+from rich.console import Console
+
+import forked
+import regard
+from regard import registry
+
+
+def trained(name, folder, *changes):
+    recipe = registry.recipe(name).tiny().change(changes)
+    return regard.train(recipe, out=folder / name, console=Console(file=io.StringIO()))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("language")
+    return {name: trained(name, folder) for name in ("gpt-shakespeare", "bert-text", "ner-wnut", "lstmn-lm")}
+
+
+def typed(*words, stdin="", code=0):
+    done = forked.run(*words, stdin=stdin)
+    assert done.returncode == code, done.stderr
+    return done.stdout if not code else done.stderr
+
+
+@pytest.mark.parametrize("name", ["gpt-shakespeare", "lstmn-lm"])
+def test_a_prompt_is_completed_and_a_seed_says_how(runs, name):
+    model = regard.load(runs[name].folder)
+    question = model.Question(prompt="the boys", length=12, seed=3)
+    (one,), (again,) = model.ask([question]), model.ask([question])
+    other, beside = model.ask([model.Question(prompt="the boys", length=12, seed=4), question])
+    assert one.text == again.text == beside.text != other.text and one.text.startswith("the boys")
+    assert one.pictures and math.isfinite(one.fields["answers"][0]["log_prob"])
+    found = {
+        heat: model.ask([model.Question(prompt="the", length=1, seed=seed, temperature=heat) for seed in range(20)])
+        for heat in (1, 300)
+    }
+    cold, hot = (sum(each.fields["answers"][0]["log_prob"] for each in found[heat]) for heat in (1, 300))
+    assert cold > hot  # more careful, so likelier
+
+
+def test_nats_bits_and_perplexity_belong_together(runs):
+    model = regard.load(runs["gpt-shakespeare"].folder)
+    found = model.evaluate("test")
+    assert found["nats_per_character"] == pytest.approx(found["nll"])  # a token is a character
+    assert found["bits_per_character"] == pytest.approx(found["nll"] / math.log(2))
+    assert found["perplexity"] == pytest.approx(math.exp(found["nll"]))
+
+
+def test_prompts_on_the_command_line(runs):
+    folder = runs["gpt-shakespeare"].folder
+    lines = typed("predict", folder, "length=5", "--json", stdin="the boys\nthe cat\n").splitlines()
+    assert [json.loads(line)["prompt"] for line in lines] == ["the boys", "the cat"]
+    assert "line 1: the prompt is empty" in typed("predict", folder, stdin="\n", code=2)
+    assert "'€' is not among the characters" in typed("predict", folder, stdin="€\n", code=2)
+
+
+def test_holes_are_filled(runs):
+    model = regard.load(runs["bert-text"].folder)
+    good, bad = model.ask([model.Question(text="the ___ near ___ tree"), model.Question(text="no hole")])
+    assert len(good.fields["holes"]) == 2 and len(good.notes) == 2 and "___" not in good.text
+    assert good.text.startswith("the") and good.text.endswith("tree") and good.pictures
+    assert isinstance(bad, ValueError)
+    first = list(good.fields["holes"][0].values())
+    assert first == sorted(first, reverse=True) and 0 < first[0] <= 1
+
+
+def test_words_are_tagged(runs):
+    model = regard.load(runs["ner-wnut"].folder)
+    (answer,) = model.ask([model.Question(text="Ada walks to Oslo.")])
+    assert answer.fields["words"] == ["Ada", "walks", "to", "Oslo", "."]
+    assert len(answer.fields["tags"]) == 5 and answer.text.startswith("Ada/")
+    found = model.evaluate("test")
+    assert {"accuracy", "unigram", "precision", "recall", "f1", "unigram_f1"} <= found.keys()
+
+
+def test_fine_tuning_starts_from_pre_training(runs, tmp_path):
+    said = []
+    recipe = registry.recipe("bert-sst").tiny()
+    start = str(runs["bert-text"].folder)
+    changes = [f"init={start}", f"tokens={start}", "layers=2", "max_length=19"]
+    run = regard.train(
+        recipe.change(changes), out=tmp_path / "run", console=Console(file=io.StringIO()), say=said.append
+    )
+    (line,) = (line for line in said if line.startswith("starts from"))
+    assert (
+        "new: classes.weight, classes.bias" in line
+        and "embedding" not in line.partition("unused")[0].partition("new")[2]
+    )
+    tagger = registry.recipe("pos-ewt").tiny().change([f"init={start}", f"tokens={start}", "layers=2", "hidden=16"])
+    regard.train(tagger.change(["longest=19", "max_length=19"]), out=tmp_path / "tags", say=said.append)
+    assert "embedding" not in said[-2].partition("unused")[0].partition("new:")[2]
+    before = torch.get_num_threads()
+    assert regard.load(run.folder).evaluate("test", limit=4) and torch.get_num_threads() == before
