@@ -41,7 +41,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.glimpses import Retina
-from regard.layers.glimpse import Core
+from regard.layers.glimpse import Core, check_images
 from regard.layers.reinforce import log_normal, policy_terms, repeated
 from regard.layers.use import Use
 
@@ -261,7 +261,7 @@ class DRAM(nn.Module):
         also the terms ``baseline`` and ``reinforce``. Otherwise ``ordered``, how often the first object was looked for
         farther left than the second, where every image has two."""
         config, image = self.config, batch["image"]
-        self._check(image)
+        check_images(image, config.channels, config.height, config.width)
         target = batch["target"] if "target" in batch else batch["label"][:, None]
         if target.ndim != 2 or target.shape[1] != config.objects:
             raise ValueError(f"target is {tuple(target.shape)}, but {config.objects} objects are read")
@@ -309,10 +309,11 @@ class DRAM(nn.Module):
         """(B, classes), the probability of each class, if there is one object. Otherwise ``chosen`` (B, S), the
         classes of the likeliest sequence without its end and −1 after the last, and ``probabilities`` (B, S,
         classes)."""
-        self._check(batch["image"])
+        config = self.config
+        check_images(batch["image"], config.channels, config.height, config.width)
         log_probs, _ = self._read(batch["image"])
-        chosen, probabilities = likeliest(log_probs, self.config.end)
-        return probabilities[:, 0] if self.config.objects == 1 else {"chosen": chosen, "probabilities": probabilities}
+        chosen, probabilities = likeliest(log_probs, config.end)
+        return probabilities[:, 0] if config.objects == 1 else {"chosen": chosen, "probabilities": probabilities}
 
     def seen(self, batch: Batch) -> dict[str, Tensor]:
         """What the picture shows, of the first reader along the means: ``image`` (B, C, height, width); ``location``
@@ -348,12 +349,6 @@ class DRAM(nn.Module):
 
     def _readers(self) -> list[Reader]:
         return cast("list[Reader]", list(self.readers))
-
-    def _check(self, image: Tensor) -> None:
-        config = self.config
-        wanted = (config.channels, config.height, config.width)
-        if tuple(image.shape[1:]) != wanted:
-            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {str(wanted)[1:]}")
 
 
 def likeliest(log_probs: list[Tensor], end: bool) -> tuple[Tensor, Tensor]:

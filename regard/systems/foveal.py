@@ -41,6 +41,7 @@ from torch.nn import functional
 
 from regard._lazy import nearest
 from regard.glimpses import Retina
+from regard.layers.glimpse import check_images
 from regard.layers.use import Use
 
 Batch = dict[str, Tensor]
@@ -187,7 +188,7 @@ class Foveal(nn.Module):
     def fixate(self, image: Tensor) -> Seen:
         """Fixation after fixation over images (B, C, height, width)."""
         config, count = self.config, len(image)
-        self._check(image)
+        check_images(image, config.channels, config.height, config.width)
         places = config.grid**2
         summed = image.new_zeros(count, config.hidden)
         visits = image.new_zeros(count, places)
@@ -292,9 +293,3 @@ class Foveal(nn.Module):
         if self.config.policy == "learned":
             each += self.controller.weight.numel()
         return self.config.fixations * each
-
-    def _check(self, image: Tensor) -> None:
-        config = self.config
-        wanted = (config.channels, config.height, config.width)
-        if tuple(image.shape[1:]) != wanted:
-            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {str(wanted)[1:]}")

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard._lazy import nearest
-from regard.layers.glimpse import CORES, Core, GlimpseNetwork
+from regard.layers.glimpse import CORES, Core, GlimpseNetwork, check_images
 from regard.layers.reinforce import discounted, log_normal, policy_terms, repeated
 from regard.layers.use import Use
 
@@ -194,7 +194,7 @@ class RAM(nn.Module):
     def look(self, image: Tensor) -> Rollout:
         """Glimpse after glimpse over images (N, C, height, width)."""
         config, count = self.config, len(image)
-        self._check(image)
+        check_images(image, config.channels, config.height, config.width)
         drawing = self.training or config.test_rollouts > 0
         noise = image.new_zeros(config.glimpses, count, 2)
         if config.policy == "random":
@@ -244,9 +244,3 @@ class RAM(nn.Module):
 
     def _log_prob(self, hidden: Tensor) -> Tensor:
         return self.action(hidden).log_softmax(-1)
-
-    def _check(self, image: Tensor) -> None:
-        config = self.config
-        wanted = (config.channels, config.height, config.width)
-        if tuple(image.shape[1:]) != wanted:
-            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {str(wanted)[1:]}")
