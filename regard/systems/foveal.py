@@ -15,10 +15,10 @@ The last line sums over all 2^H states of the hidden units, exactly. What is tra
 
     −Σ_k log p(y | x₁…x_k) / K − η Σ_k log p(y, x_k | x₁…x_k₋₁) / K
 
-The controller is a linear score f(s_k, p) of every place, from the hidden units s_k = E[h | x₁…x_k] and how often each
-place was fixated. It is trained so that softmax(f) over the places is ∝ p(y | x₁…x_k, x at p)^β of the true class y
-after one more fixation, which can be computed for all places. The next fixation is the best place; in training, with
-the probability ε, any.
+The controller is a linear score f(s_k, p) of every place, from the hidden units s_k = E[h | x₁…x_k] and which places
+were fixated. It is trained so that softmax(f) over the places is ∝ p(y | x₁…x_k, x at p)^β of the true class y
+after one more fixation, which can be computed for all places. The next fixation is the best place that was not fixated
+yet, since the same evidence would count twice; in training, with the probability ε, any such place.
 
 So attention is hard: the query is the fixation, keys are the places of the pixels, values the pixels, and the weights
 1/n over the n pixels of a cell of the retina.
@@ -94,6 +94,8 @@ class Config:
             raise ValueError(f"{told}: not negative, and the last above 0")
         if not 0 <= self.explore <= 1 or not 0 <= self.reach <= 1:
             raise ValueError(f"explore = {self.explore}, reach = {self.reach}: between 0 and 1")
+        if self.fixations > self.grid**2:
+            raise ValueError(f"fixations = {self.fixations}: a grid of {self.grid} × {self.grid} has fewer places")
         if self.size % 4 and self.rings:
             raise ValueError(f"size = {self.size}: rings fit round a fovea whose side is a multiple of 4")
         if self.size > min(self.height, self.width):
@@ -195,11 +197,11 @@ class Foveal(nn.Module):
         log_prob = self.posterior(summed)
         kept = []
         for _ in range(config.fixations):
-            place = torch.randint(places, (count,), device=image.device)
+            place = torch.rand_like(visits).masked_fill(visits > 0, -1.0).argmax(-1)
             if config.policy == "learned":
                 scores = self.controller(torch.cat([self._expected(summed, log_prob).detach(), visits], -1))
                 anywhere = torch.rand(count, device=image.device) < (config.explore if self.training else 0.0)
-                place = torch.where(anywhere, place, scores.argmax(-1))
+                place = torch.where(anywhere, place, scores.masked_fill(visits > 0, -torch.inf).argmax(-1))
             else:
                 scores = image.new_zeros(count, places)
             pixels = self.look(self.grid[place], image)
