@@ -69,6 +69,7 @@ class Config:
         test_rollouts: the same when it is not trained; 0 is one run along the means.
         reinforce: λ.
         pair: add a network that reads backwards.
+        standardize: give the pixels of each image a mean of 0 and a variance of 1, for images whose brightness differs.
     """
 
     channels: int
@@ -89,6 +90,7 @@ class Config:
     test_rollouts: int = 0
     reinforce: float = 1.0
     pair: bool = False
+    standardize: bool = False
 
     def __post_init__(self) -> None:
         for name in (*("channels", "height", "width", "classes", "objects", "glimpses"), "size", "scales", "hidden"):
@@ -191,6 +193,9 @@ class Reader(nn.Module):
         """Object after object of images (B, C, height, width). With ``target`` (B, S) an image is read on only while it
         is read right and has another object."""
         config, rows = self.config, torch.arange(len(image), device=image.device)
+        if config.standardize:
+            mean, std = image.mean((1, 2, 3), keepdim=True), image.std((1, 2, 3), keepdim=True)
+            image = (image - mean) / std.clamp_min(1e-3)
         first, second = self.first.start(image), self.second.start(image)
         if config.context:
             cell = self.context(image)

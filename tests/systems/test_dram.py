@@ -152,6 +152,15 @@ def test_monte_carlo_averaging_is_the_mean_of_the_runs():
             assert torch.allclose(found[row, number].exp(), mean)
 
 
+def test_standardized_images_may_be_brighter_or_fainter():
+    model, data = build(standardize=True).eval(), batch()
+    other = {**data, "image": 0.3 * data["image"] + torch.rand(6, 1, 1, 1)}
+    with torch.no_grad():
+        assert torch.allclose(model(data)["nll"], model(other)["nll"])
+        plain = build().eval()
+        assert not torch.allclose(plain(data)["nll"], plain(other)["nll"])
+
+
 def test_seen_stops_at_the_end():
     model, data = build().eval(), batch()
     with torch.no_grad():
