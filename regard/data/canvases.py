@@ -93,22 +93,26 @@ class Scattered:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Two digits beside each other, anywhere: the left one is chosen, the right one drawn."""
+    """Two digits beside each other, anywhere: the left one is chosen, the right one drawn.
+
+    ``size`` is the width of the canvas, ``height`` its height, the same if it is 0.
+    """
 
     size: int
     digit: int
     pool: int
+    height: int = 0
 
     def plan(self, random: np.random.Generator, n: int) -> Plan:
         across = np.sort(random.integers(0, self.size - 2 * self.digit + 1, (n, 2)), axis=1)
-        down = random.integers(0, self.size - self.digit + 1, (n, 2))
+        down = random.integers(0, (self.height or self.size) - self.digit + 1, (n, 2))
         return {
             "second": random.integers(0, self.pool, n),
             "corner": np.stack([down, across + np.array([0, self.digit])], axis=-1),  # (n, which, row and column)
         }
 
     def paint(self, digits: np.ndarray, chosen: np.ndarray, plan: Plan) -> np.ndarray:
-        canvas = np.zeros((len(chosen), self.size, self.size), np.float32)
+        canvas = np.zeros((len(chosen), self.height or self.size, self.size), np.float32)
         for number, which in enumerate((chosen, plan["second"])):
             corner = plan["corner"][:, number]
             _paste(digits, which, np.zeros_like(corner), corner, self.digit, canvas)
@@ -154,7 +158,7 @@ class Distorted:
             here, basis = _rubber(self.size, self.digit)
             _run("bend", len(chosen), self.size**2, digits[:, 0], chosen, here + basis @ plan["pull"], canvas)
         else:
-            _run("project", len(chosen), self.size**2, digits[:, 0], chosen, plan["matrix"], canvas)
+            projected(digits, chosen, plan["matrix"], canvas)
         return canvas[:, None]
 
 
@@ -174,6 +178,12 @@ class Addends:
         other = {name.removeprefix("second_"): rows for name, rows in plan.items() if name.startswith("second_")}
         channels = self.each.paint(digits, chosen, plan), self.each.paint(digits, plan["second"], other)
         return np.concatenate(channels, axis=1)
+
+
+def projected(digits: np.ndarray, which: np.ndarray, matrix: np.ndarray, canvas: np.ndarray) -> None:
+    """Paint some digits (n,) over a canvas (n, height, width), each pixel from where its matrix (n, 3, 3) says."""
+    matrix = np.ascontiguousarray(matrix, np.float32)
+    _run("project", len(which), canvas[0].size, digits[:, 0], np.ascontiguousarray(which), matrix, canvas)
 
 
 def _paste(

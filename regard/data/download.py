@@ -106,6 +106,13 @@ SETS: dict[str, DataSet] = {
         page="https://github.com/daviddao/spatial-transformer-tensorflow",
         by_hand="Take data/mnist_sequence1_sample_5distortions5x5.npz from {page} and put it into {folder}",
     ),
+    "svhn": DataSet(
+        about="46,470 house numbers with the boxes of their digits, without pictures (Netzer et al. 2011)",
+        licence="for research",
+        page="http://ufldl.stanford.edu/housenumbers/",
+        by_hand="Write the boxes of train/digitStruct.mat and test/digitStruct.mat of {page} as annotations.json.gz "
+        "into {folder}; what is in that file is described in regard/data/house_numbers.py",
+    ),
     "flickr8k": DataSet(
         about="8,000 photographs with five captions each (Hodosh, Young & Hockenmaier 2013)",
         licence="for research; images are not to be redistributed",

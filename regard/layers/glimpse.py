@@ -54,3 +54,10 @@ class Core(nn.Module):
             hidden, cell = self.cell(glimpse, state)
             return hidden, cell
         return (self.cell(glimpse, state[0]),)
+
+
+def check_images(image: Tensor, channels: int, height: int, width: int) -> None:
+    """A ValueError unless these are images (B, channels, height, width)."""
+    wanted = (channels, height, width)
+    if tuple(image.shape[1:]) != wanted:
+        raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {str(wanted)[1:]}")

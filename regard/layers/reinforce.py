@@ -37,3 +37,8 @@ def entropy(scores: Tensor) -> Tensor:
     """−Σ p log p of p ∝ exp(scores), over the last dimension: (…, S) → (…)."""
     log_prob = torch.log_softmax(scores, -1)
     return -(log_prob.exp() * log_prob).sum(-1)
+
+
+def repeated(rows: Tensor, times: int) -> Tensor:
+    """Each row N times, for N runs of it. Once is no copy: that would be the only work that grows with an image."""
+    return rows if times == 1 else rows.repeat_interleave(times, 0)

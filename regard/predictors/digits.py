@@ -7,7 +7,7 @@ says how that is fed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,8 +34,8 @@ class Prediction:
 
     Attributes:
         name: the number of the picture in its split, or its file.
-        label: the likeliest class.
-        probabilities: (classes,).
+        label: the likeliest class, or what was read, class after class.
+        probabilities: (classes,), or (S, classes) of all that was read.
         truth: the right class, where it is known.
     """
 
@@ -46,8 +46,8 @@ class Prediction:
 
     @property
     def probability(self) -> float:
-        """Of the likeliest class."""
-        return float(self.probabilities.max())
+        """Of the likeliest class, or of all that was read together."""
+        return float(self.probabilities.max(-1).values.prod())
 
     def told(self) -> str:
         """The answer in words."""
@@ -68,7 +68,7 @@ class Digits(Predictor):
         found = super().evaluate(split, limit=limit)
         for name in ("baseline", "reinforce"):  # of the training, not of the answers
             found.pop(name, None)
-        found = {name: 100 * value if name == "error" else value for name, value in found.items()}
+        found = {name: 100 * value if name.startswith("error") else value for name, value in found.items()}
         found["parameters"] = float(sum(each.numel() for each in self.model.parameters()))
         if hasattr(self.model, "multiplications"):
             found["multiplications"] = float(self.model.multiplications())
@@ -83,23 +83,44 @@ class Digits(Predictor):
         return self._answers(batch, names, truths)
 
     def _answers(self, batch: Batch, names: Sequence[str], truths: Sequence[str | None]) -> list[Prediction]:
-        probabilities = self.model.predict(batch).float().cpu()
+        found = self.model.predict(batch)
+        if isinstance(found, Mapping):
+            return self._read(found, names, truths)
+        probabilities = found.float().cpu()
         classes = self.task.classes
         if probabilities.shape != (len(names), len(classes)):
             raise ValueError(f"{self.name}: this system names no classes; regard show draws what it does")
         chosen = probabilities.argmax(-1).tolist()
         return [Prediction(n, classes[c], p, t) for n, c, p, t in zip(names, chosen, probabilities, truths)]
 
+    def _read(
+        self, found: Mapping[str, Tensor], names: Sequence[str], truths: Sequence[str | None]
+    ) -> list[Prediction]:
+        """Answers of several classes each: ``chosen`` (B, S), −1 after the last, and ``probabilities`` (B, S, classes)
+        of these and of the end, where there is one."""
+        made = []
+        for name, truth, chosen, shares in zip(names, truths, found["chosen"].tolist(), found["probabilities"]):
+            length = sum(number >= 0 for number in chosen)
+            kept = shares[: length + 1].float().cpu()
+            made.append(Prediction(name, self.task.spelled(chosen), kept, truth))
+        return made
+
     def answer(self, file: Path | None, *, as_json: bool = False) -> Iterator[str]:
         """Picture, class and probability, a line each. FILE is a picture, a folder of them, the number of a test
         picture, or a file with a picture or number a line."""
         for found in self.predict(list(self._asked(file))):
             if as_json:
-                rounded = {name: round(float(p), 4) for name, p in zip(self.task.classes, found.probabilities)}
+                rounded = self._rounded(found.probabilities)
                 known = {} if found.truth is None else {"truth": found.truth}
                 yield json.dumps({"picture": found.name, "class": found.label, **known, "probabilities": rounded})
             else:
                 yield f"{found.name}\t{found.label}\t{found.probability:.3f}"
+
+    def _rounded(self, shares: Tensor) -> Any:
+        """Probabilities by class, for JSON; a list of them where several classes were read."""
+        if shares.ndim > 1:
+            return [self._rounded(each) for each in shares]
+        return {name: round(float(share), 4) for name, share in zip(self.task.classes, shares)}
 
     @torch.inference_mode()
     def look(
@@ -171,13 +192,13 @@ class Digits(Predictor):
                 images.append(self.task.prepare(Path(each)))
                 truths.append(None)
                 continue
-            size = len(task.pictures.get(split, ()))
+            size = task.count(split)
             if int(each) >= size:
                 raise ValueError(f"there is no picture {each} in {split}: they are 0 to {size - 1}")
             one = task.make(split, np.array([int(each)]))
             images.append(one["image"][0])
-            labels.append(int(one["label"]))
-            truths.append(self.task.classes[labels[-1]])
+            labels += one["label"].tolist() if "label" in one else []
+            truths.append(task.named(one))
         batch = {"image": torch.stack(images)}
         if len(labels) == len(images):
             batch["label"] = torch.tensor(labels)
@@ -186,7 +207,7 @@ class Digits(Predictor):
     def at_hand(self) -> Any:
         """The task with its pictures or, where they are not here, with drawn ones of the same kind."""
         try:
-            assert self.task.pictures
+            assert self.task.count("test")
             return self.task
         except ValueError as error:
             config = self.task.config
@@ -194,9 +215,9 @@ class Digits(Predictor):
                 raise
             self.missing = f"({str(error).partition('. ')[0]}: these digits are drawn)"
             kind = "cluttered" if config.kind == "npz" else config.kind
-            size = self.task.sizes["height"]
-            return type(self.task)(replace(config, kind=kind, data="drawn", size=size, drawn=1000))
-
+            size = self.task.sizes["width"]
+            made = replace(config, kind=kind, data="drawn", numbers="drawn", size=size, drawn=1000)
+            return type(self.task)(made)
 
     # Questions
 
@@ -220,10 +241,11 @@ class Digits(Predictor):
         if self.paints:
             strokes = Strokes(default=[], title="To be copied", about="Empty: it imagines a digit.")
             return form("Draw", strokes=strokes, seed=replace(SEED, about="Each number gives another picture."))
-        title = "Test picture" if kind == "folder" else "Or a test digit"
-        inputs: dict[str, Input] = {} if kind == "folder" else {"strokes": Strokes(default=[], title="Your digit")}
-        inputs["example"] = Number(0, 9999, default=0, title=title, about="Used while nothing is drawn.")
-        if kind not in ("folder", "plain"):
+        draws = kind not in ("folder", "house")
+        title, about = ("Or a test digit", "Used while nothing is drawn.") if draws else ("Test picture", "")
+        inputs: dict[str, Input] = {"strokes": Strokes(default=[], title="Your digit")} if draws else {}
+        inputs["example"] = Number(0, 9999, default=0, title=title, about=about)
+        if draws and kind != "plain":
             about = "What becomes of a digit that you draw."
             inputs["place"] = Number(0, 9999, default=0, title="Put yours elsewhere", about=about)
         return form("Look", **inputs)
@@ -283,11 +305,11 @@ class Digits(Predictor):
         strokes = getattr(question, "strokes", [])
         if not strokes:
             task = self._shown_task
-            size = len(task.pictures["test"])
+            size = task.count("test")
             if question.example >= size:
                 raise ValueError(f"there is no test picture {question.example}: they are 0 to {size - 1}")
             made = task.make("test", np.array([question.example]))
-            return made["image"][0], task.classes[int(made["label"])]
+            return made["image"][0], task.named(made)
         paper, pictures = self._workshop.canvas("test"), self._workshop.pictures["test"].image
         mine = ink(strokes, pictures.shape[-1])[None, None]
         plan = paper.plan(np.random.default_rng(getattr(question, "place", 0)), 1)
@@ -305,22 +327,26 @@ class Digits(Predictor):
             said: list[tuple[str, list[str]]] = [("Your digit, as it draws it", []) for _ in seeds]
         else:
             batch["label"] = torch.zeros(len(images), dtype=torch.long, device=self.device)
-            shares = self.model.predict(batch).float().cpu()
-            said = [self._named(each, truth) for each, truth in zip(shares, truths, strict=True)]
+            said = [self._named(each) for each in self._answers(batch, [""] * len(images), truths)]
         pictures: list[list[Picture]] = [[] for _ in said]
         if getattr(self.model, "view", "") in PICTURES:
             pictures = [[each] for each in self._pictures(batch, [text for text, _ in said])]
         return [Answer(text, notes, pictures=shown) for (text, notes), shown in zip(said, pictures)]
 
-    def _named(self, shares: Tensor, truth: str | None) -> tuple[str, list[str]]:
-        """What the system says of one picture, by the probabilities (classes,)."""
-        best, second = (int(place) for place in shares.argsort(descending=True, stable=True)[:2])
-        names = self.task.classes
-        notes = [f"{percent(float(shares[best]))} sure; {names[second]} is next, {percent(float(shares[second]))}."]
-        if truth is not None:
-            notes.append("Right." if truth == names[best] else f"Wrong: it is {truth}.")
+    def _named(self, found: Prediction) -> tuple[str, list[str]]:
+        """What the system says of one picture, and remarks on it."""
+        shares, names = found.probabilities, self.task.classes
+        if shares.ndim > 1:
+            each = ", ".join(f"{digit} {percent(float(share.max()))}" for digit, share in zip(found.label, shares))
+            notes = [f"{percent(found.probability)} sure of all; {each}."]
+        else:
+            second = int(shares.argsort(descending=True, stable=True)[1])
+            told = f"{percent(found.probability)} sure; {names[second]} is next, {percent(float(shares[second]))}."
+            notes = [told]
+        if found.truth is not None:
+            notes.append("Right." if found.truth == found.label else f"Wrong: it is {found.truth}.")
             notes += [self.missing] if self.missing else []
-        return f"It says {names[best]}", notes
+        return f"It says {found.label}", notes
 
     def _imagined(self, seed: int) -> Answer:
         made = self.model.imagine(1, generator=torch.Generator().manual_seed(seed))

@@ -4,7 +4,9 @@ from regard.systems.attention_recognizer import AttentionRecognizer as Attention
 from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
 from regard.systems.bert import Bert as Bert
 from regard.systems.cnn import CNN as CNN
+from regard.systems.dram import DRAM as DRAM
 from regard.systems.draw import DRAW as DRAW
+from regard.systems.foveal import Foveal as Foveal
 from regard.systems.gat import GAT as GAT
 from regard.systems.gpt import Gpt as Gpt
 from regard.systems.handwriting import Handwriting as Handwriting

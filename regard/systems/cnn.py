@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.layers.glimpse import check_images
 from regard.layers.use import Use
 
 Batch = dict[str, Tensor]
@@ -85,9 +86,7 @@ class CNN(nn.Module):
     def log_prob(self, image: Tensor) -> Tensor:
         """(B, classes)."""
         config = self.config
-        wanted = (config.channels, config.height, config.width)
-        if tuple(image.shape[1:]) != wanted:
-            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {str(wanted)[1:]}")
+        check_images(image, config.channels, config.height, config.width)
         hidden = torch.relu(self.second(torch.relu(self.first(image)).flatten(1)))
         return self.action(functional.dropout(hidden, config.dropout, self.training)).log_softmax(-1)
 

@@ -36,8 +36,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard._lazy import nearest
-from regard.layers.glimpse import CORES, Core, GlimpseNetwork
-from regard.layers.reinforce import discounted, log_normal, policy_terms
+from regard.layers.glimpse import CORES, Core, GlimpseNetwork, check_images
+from regard.layers.reinforce import discounted, log_normal, policy_terms, repeated
 from regard.layers.use import Use
 
 Batch = dict[str, Tensor]
@@ -161,7 +161,7 @@ class RAM(nn.Module):
         ``reinforce``."""
         config, label = self.config, batch["label"]
         runs = config.rollouts if self.training else max(config.test_rollouts, 1)
-        run = self.look(_repeated(batch["image"], runs))
+        run = self.look(repeated(batch["image"], runs))
         log_prob = self._log_prob(run.hidden[-1]).unflatten(0, (-1, runs))  # (B, runs, classes)
         right = log_prob.argmax(-1) == label[:, None]
         if self.training:
@@ -194,7 +194,7 @@ class RAM(nn.Module):
     def look(self, image: Tensor) -> Rollout:
         """Glimpse after glimpse over images (N, C, height, width)."""
         config, count = self.config, len(image)
-        self._check(image)
+        check_images(image, config.channels, config.height, config.width)
         drawing = self.training or config.test_rollouts > 0
         noise = image.new_zeros(config.glimpses, count, 2)
         if config.policy == "random":
@@ -218,7 +218,7 @@ class RAM(nn.Module):
     def predict(self, batch: Batch) -> Tensor:
         """(B, classes): the probability of each class."""
         runs = max(self.config.test_rollouts, 1)
-        run = self.look(_repeated(batch["image"], runs))
+        run = self.look(repeated(batch["image"], runs))
         return self._log_prob(run.hidden[-1]).exp().unflatten(0, (-1, runs)).mean(1)
 
     def seen(self, batch: Batch) -> dict[str, Tensor]:
@@ -244,14 +244,3 @@ class RAM(nn.Module):
 
     def _log_prob(self, hidden: Tensor) -> Tensor:
         return self.action(hidden).log_softmax(-1)
-
-    def _check(self, image: Tensor) -> None:
-        config = self.config
-        wanted = (config.channels, config.height, config.width)
-        if tuple(image.shape[1:]) != wanted:
-            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {str(wanted)[1:]}")
-
-
-def _repeated(image: Tensor, times: int) -> Tensor:
-    """Each image N times. Once is no copy: that would be the only work that grows with the image."""
-    return image if times == 1 else image.repeat_interleave(times, 0)

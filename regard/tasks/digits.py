@@ -8,6 +8,8 @@ plain        the pictures as they are
 translated   a digit anywhere on a canvas
 cluttered    the same among pieces of other digits (Mnih et al. 2014, arXiv:1406.6247)
 two          two digits beside each other; the class is the number they make, 0 to 99
+sum          the same; the class is their sum, 0 to 18 (Ba et al. 2015, arXiv:1412.7755)
+house        house numbers: real numbers and boxes, made backgrounds (:mod:`regard.data.house_numbers`)
 distorted    turned, scaled, moved, in perspective or pulled (Jaderberg et al. 2015, arXiv:1506.02025)
 addition     two distorted digits in two channels; the class is their sum, 0 to 18
 npz          pictures in a file with the arrays X_train, y_train and so on
@@ -15,15 +17,18 @@ folder       pictures in a folder for each class
 ===========  ==========================================================================================================
 
 A batch has ``image`` (B, C, H, W) from 0 to 1, ``label`` (B,), and where it applies ``digits`` (B, 2), both digits, and
-``centre`` (B, 2), where the digit is, x and y from −1 to 1. Canvases are new in every epoch of training; those of
-validation and test are the same always, whatever the size of the batches.
+``centre`` (B, 2), where the digit is, x and y from −1 to 1. With ``ordered`` the digits are read one by one: ``target``
+(B, S) has them from left to right, for house numbers with the class 10, *end*, after the last, and then −1.
+
+Canvases are new in every epoch of training; those of validation and test are the same always, whatever the size of the
+batches.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -33,15 +38,20 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
+from regard.data import house_numbers
 from regard.data import images as files
 from regard.data.canvases import DISTORTIONS, Addends, Distorted, Pairs, Plain, Plan, Scattered, drawn
 from regard.data.download import locate
+from regard.data.house_numbers import HouseNumbers, Numbers
 from regard.data.images import Pictures
 from regard.tasks.task import SPLITS, VISION, Batch, Loader, Rows, Task, check_split, generated
 
-KINDS = ("plain", "translated", "cluttered", "two", "distorted", "addition", "npz", "folder")
-DRAWN = "drawn"
-Canvas = Plain | Scattered | Pairs | Distorted | Addends
+KINDS = ("plain", "translated", "cluttered", "two", "sum", "house", "distorted", "addition", "npz", "folder")
+PAIRS = ("two", "sum")
+DRAWN, END = "drawn", "end"
+HOUSE = 54
+"""Pixels of a house number, as in the paper."""
+Canvas = Plain | Scattered | Pairs | Distorted | Addends | HouseNumbers
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,14 @@ class Config:
     """A folder or file, the name of a known data set, or ``drawn``: digits that are made."""
     size: int = 0
     """Height and width of a picture; 0 is the usual one: 28, 60 for canvases, as in the paper for distortions."""
+    height: int = 0
+    """Height of a canvas with two digits, if it is not its width."""
+    ordered: bool = False
+    """Are the digits of a pair classes of their own, to be read one after the other? House numbers always are."""
+    numbers: str = DRAWN
+    """Annotations of house numbers: a file or folder, the name of a known data set, or ``drawn``: made up."""
+    most: int = 5
+    """Digits of the longest house number."""
     clutter: int = 4
     """Pieces of other digits on a cluttered canvas."""
     piece: int = 8
@@ -78,10 +96,17 @@ class Config:
             raise ValueError(f"kind cannot be {self.kind!r}: {nearest(self.kind, KINDS)}")
         if self.distortion not in DISTORTIONS:
             raise ValueError(f"distortion cannot be {self.distortion!r}: {nearest(self.distortion, DISTORTIONS)}")
-        least = {"size": 0, "clutter": 0, "piece": 1, "batch": 1, "valid": 1, "examples": 0, "drawn": 10}
+        least = {"size": 0, "height": 0, "clutter": 0, "piece": 1, "batch": 1, "valid": 1, "examples": 0, "drawn": 10}
+        least["most"] = 1
         for name, number in least.items():
             if getattr(self, name) < number:
                 raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
+        if self.height and self.kind not in PAIRS:
+            raise ValueError(f"height = {self.height}: pictures of the kind {self.kind!r} are squares; give their size")
+        if self.ordered and self.kind not in ("two", "house"):
+            raise ValueError(f"ordered: pictures of the kind {self.kind!r} have one class; two and house have digits")
+        if self.binarize and self.kind == "house":
+            raise ValueError("binarize: house numbers are not light ink on dark paper")
         if self.kind == "folder" and not self.size:
             raise ValueError("pictures of a folder are scaled to one size: say which, size = 32 for instance")
 
@@ -93,7 +118,7 @@ class Digits(Task):
     family: ClassVar[str] = VISION
     unit: ClassVar[str] = "images"
     settings: ClassVar[type] = Config
-    learned_from = ("kind", "size", "colour", "distortion")
+    learned_from = ("kind", "size", "height", "ordered", "most", "colour", "distortion")
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         super().__init__(config, data, known=known)
@@ -133,6 +158,26 @@ class Digits(Task):
                 raise ValueError(f"{where}: no picture is in the split {split!r}")
         return found
 
+    @cached_property
+    def house_numbers(self) -> dict[str, Numbers]:
+        """What is painted of the kind ``house``, by split."""
+        config = self.config
+        if config.numbers == DRAWN:
+            found = {}
+            for number, split in enumerate(SPLITS):
+                random = np.random.default_rng([config.data_seed, number, 3])
+                found[split] = house_numbers.made(random, self.pictures[split].label, config.most)
+            return found
+        try:
+            place = locate(config.numbers)
+        except ValueError as error:
+            raise ValueError(f"{error}; house numbers can also be made: numbers={DRAWN}") from None
+        found = house_numbers.read(place, config.most)
+        train, valid = found["train"], min(config.valid, len(found["train"].digits) // 2)
+        if not valid:
+            raise ValueError(f"{place}: one number cannot be split into training and validation")
+        return {"train": train.part(slice(valid, None)), "valid": train.part(slice(valid)), "test": found["test"]}
+
     def _draw(self) -> dict[str, Pictures]:
         counts = {"train": self.config.drawn, "valid": self.config.drawn // 10, "test": self.config.drawn // 10}
         found = {}
@@ -143,10 +188,12 @@ class Digits(Task):
 
     @property
     def size(self) -> int:
-        """Height and width of a picture."""
+        """Width of a picture, and its height where no other is given."""
         config = self.config
         if config.size:
             return config.size
+        if config.kind == "house":
+            return HOUSE
         if config.kind in ("plain", "npz"):
             return self.pictures["train"].image.shape[-1]
         return DISTORTIONS[config.distortion] if config.kind in ("distorted", "addition") else 60
@@ -155,7 +202,11 @@ class Digits(Task):
         """What is done with the digits of a split."""
         config, digits, size = self.config, self._part(split), self.size
         digit = digits.image.shape[-1]
-        room = 2 * digit if config.kind == "two" else digit
+        if config.kind == "house":
+            return HouseNumbers(size, self.house_numbers[split], digits.label, split == "train")
+        room = 2 * digit if config.kind in PAIRS else digit
+        if config.height and config.height < digit:
+            raise ValueError(f"height = {config.height}: digits have {digit} × {digit} pixels")
         if size < room and config.kind not in ("distorted", "addition"):
             raise ValueError(f"size = {size}: {room} pixels are needed for digits of {digit} × {digit}")
         if config.kind == "cluttered" and config.piece > digit:
@@ -163,8 +214,8 @@ class Digits(Task):
         if config.kind in ("translated", "cluttered"):
             clutter = config.clutter if config.kind == "cluttered" else 0
             return Scattered(size, digit, len(digits), clutter, config.piece if clutter else 1)
-        if config.kind == "two":
-            return Pairs(size, digit, len(digits))
+        if config.kind in PAIRS:
+            return Pairs(size, digit, len(digits), config.height)
         if config.kind in ("distorted", "addition"):
             if config.distortion == "T" and size < digit:
                 raise ValueError(f"size = {size}: digits of {digit} × {digit} pixels cannot be moved on it")
@@ -186,22 +237,38 @@ class Digits(Task):
         size, classes = self.size, len(self._names())
         channels = 2 if self.config.kind == "addition" else self.pictures["train"].image.shape[1]
         self.canvas("train")  # an error should come now
-        return {"channels": channels, "height": size, "width": size, "classes": classes}
+        sizes = {"channels": channels, "height": self.config.height or size, "width": size, "classes": classes}
+        if self.ordered:
+            ends = self.config.kind == "house"
+            sizes |= {"objects": self.config.most + 1 if ends else 2, "end": ends}
+        return sizes
+
+    @property
+    def ordered(self) -> bool:
+        """Are there several digits to be read one after the other?"""
+        return self.config.ordered or self.config.kind == "house"
 
     def _names(self) -> list[str]:
-        if self.config.kind in ("two", "addition"):
+        if self.ordered:
+            return [*(str(digit) for digit in range(10)), *([END] if self.config.kind == "house" else [])]
+        if self.config.kind in ("two", "sum", "addition"):
             return [str(number) for number in range(100 if self.config.kind == "two" else 19)]
         return self.pictures["train"].classes
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        rows = Rows(len(self._part(split)), self.config.batch, seed, shuffle)
+        rows = Rows(self.count(split), self.config.batch, seed, shuffle)
 
         def make(random: np.random.Generator, epoch: int, number: int) -> Batch:
             return self.make(split, rows(epoch, number), random)
 
-        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if name != "data"}
+        settings = {name: value for name, value in dataclasses.asdict(self.config).items() if self._matters(name)}
         identity = {"split": split, "content": self._content(split), **settings}
         return generated(make, len(rows), seed=(SPLITS.index(split), seed), fresh=shuffle, identity=identity)
+
+    def count(self, split: str) -> int:
+        """The pictures of a split."""
+        check_split(split)
+        return len(self.house_numbers[split].digits) if self.config.kind == "house" else len(self._part(split))
 
     def make(self, split: str, rows: np.ndarray, random: np.random.Generator | None = None) -> Batch:
         """A batch of some digits of a split, in this order; ``random`` is for training alone."""
@@ -213,11 +280,13 @@ class Digits(Task):
         image = canvas.paint(part.image, rows, plan)
         if self.config.binarize:
             image = (image > plan["noise"].reshape(image.shape) / np.float32(255)).astype(np.float32)
+        if isinstance(canvas, HouseNumbers):
+            return {"image": torch.from_numpy(image), "target": _ended(canvas.numbers.digits[rows])}
         batch = {"image": torch.from_numpy(image), "label": torch.from_numpy(part.label[rows])}
         if isinstance(canvas, Pairs | Addends):
             digits = torch.stack([batch["label"], torch.from_numpy(part.label[plan["second"]])], 1)
-            label = digits @ torch.tensor([10, 1]) if isinstance(canvas, Pairs) else digits.sum(1)
-            batch |= {"label": label, "digits": digits}
+            label = digits @ torch.tensor([10, 1]) if self.config.kind == "two" else digits.sum(1)
+            batch |= {"label": label, "digits": digits, **({"target": digits} if self.config.ordered else {})}
         elif isinstance(canvas, Scattered):
             batch["centre"] = torch.from_numpy(canvas.centre(plan))
         return batch
@@ -225,14 +294,25 @@ class Digits(Task):
     def _plan(self, split: str) -> Plan:
         """The chance of a whole split that does not change."""
         random = np.random.default_rng([self.config.data_seed, SPLITS.index(split), 7])
-        return self._drawn_plan(self.canvas(split), random, len(self._part(split)))
+        return self._drawn_plan(self.canvas(split), random, self.count(split))
 
     def _drawn_plan(self, canvas: Canvas, random: np.random.Generator, n: int) -> Plan:
         plan = canvas.plan(random, n)
         if self.config.binarize:
-            channels, size = self.sizes["channels"], self.size
-            plan["noise"] = random.integers(0, 255, (n, channels * size * size), np.uint8)
+            sizes = self.sizes
+            pixels = sizes["channels"] * sizes["height"] * sizes["width"]
+            plan["noise"] = random.integers(0, 255, (n, pixels), np.uint8)
         return plan
+
+    def named(self, batch: Batch, row: int = 0) -> str:
+        """What a picture of a batch is: its class, or its digits."""
+        if not self.ordered:
+            return self.classes[int(batch["label"][row])]
+        return self.spelled(batch["target"][row].tolist())
+
+    def spelled(self, digits: Sequence[int]) -> str:
+        """Digits that were read one after the other, up to the end."""
+        return "".join(str(digit) for digit in digits if 0 <= digit < 10)
 
     def prepare(self, path: Path) -> torch.Tensor:
         """An image file as these pictures are: (C, H, W), dark paper and light ink."""
@@ -243,6 +323,20 @@ class Digits(Task):
     def _part(self, split: str) -> Pictures:
         return self.pictures[check_split(split)]
 
+    def _matters(self, name: str) -> bool:
+        """Does a setting change the batches of this kind?"""
+        only = {"data": (), "numbers": (), "height": PAIRS, "ordered": PAIRS, "most": ("house",)}
+        return self.config.kind in only.get(name, KINDS)
+
     def _content(self, split: str) -> int:
         part = self._part(split)
+        if self.config.kind == "house":
+            return zlib.crc32(self.house_numbers[split].boxes.tobytes(), zlib.crc32(part.label.tobytes()))
         return zlib.crc32(part.label.tobytes(), zlib.crc32(np.ascontiguousarray(part.image[:64]).tobytes()))
+
+
+def _ended(digits: np.ndarray) -> torch.Tensor:
+    """Digits (n, most) with the class of the end after the last: (n, most + 1)."""
+    wide = np.pad(digits, ((0, 0), (0, 1)), constant_values=-1)
+    wide[np.arange(len(wide)), (digits >= 0).sum(1)] = 10
+    return torch.from_numpy(wide)

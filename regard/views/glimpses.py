@@ -6,7 +6,8 @@ The picture of Mnih et al. 2014, figure 4. ``figure`` draws a row for each image
 
 Images are (N, C, height, width) from 0 to 1; locations (N, T, 2), x and y from −1 to 1 between the edges; patches
 (N, T, C, scales, size, size); probabilities of the classes after each glimpse (N, T, classes); ``sides`` of the squares
-that are seen, in pixels, one for each scale.
+that are seen, in pixels, one for each scale. Where several objects are read one after the other, ``objects`` (T,) says
+for which one each glimpse was, from 0, and ``lengths`` (N,) after how many glimpses the last one was read.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["costs", "figure", "frames", "game", "played", "save_animation", "terminal", "view"]
 PATH, NOW, RIGHT, WRONG = COLOURS[2], COLOURS[0], "#0072b2", "#d55e00"
+_EACH = ("#009e73", "#0072b2", "#d55e00", "#cc79a7", "#8a6d00", "#5b4db0")
 _LARGE, _SMALL, _GAP, _PAD = 2.3, 0.72, 0.07, 0.15  # inches
 
 
@@ -42,6 +44,8 @@ def figure(
     classes: Sequence[str] | None = None,
     labels: Sequence[str] | None = None,
     title: str | None = None,
+    objects: Any = None,
+    lengths: Any = None,
 ) -> Figure:
     """Each image with the path over it, and beside it the glimpses in their order, the sharpest scale on top.
 
@@ -51,7 +55,9 @@ def figure(
         title: a heading.
     """
     image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
-    count, steps, scales = len(image), patch.shape[1], patch.shape[3]
+    ends = _lengths(lengths, location)
+    count, steps, scales = len(image), max(ends), patch.shape[3]
+    numbers = _objects(objects, location.shape[1])
     if labels is not None and len(labels) != count:
         raise ValueError(f"{count} images are drawn, but {len(labels)} labels came")
     names = _names(classes, probability)
@@ -66,18 +72,19 @@ def figure(
         top = height - head - _PAD - row * tall
         axes = _axes(drawing, _PAD, top - _LARGE, _LARGE, _LARGE)
         paint(axes, image[row])
-        _path(axes, image.shape[-2:], location[row])
-        _square(axes, image.shape[-2:], location[row, -1], sides, NOW)
+        _path(axes, image.shape[-2:], location[row, : ends[row]], numbers)
+        _square(axes, image.shape[-2:], location[row, ends[row] - 1], sides, NOW)
         if labels:
             axes.set_xlabel(labels[row], fontsize=10, color=INK, labelpad=5)
         upper = top - max(_LARGE - stack, 0) / 2 - 0.2
-        for t in range(steps):
+        for t in range(ends[row]):
             left = _PAD + _LARGE + 0.35 + t * (side + _GAP)
             for scale in range(scales):
                 small = _axes(drawing, left, upper - (scale + 1) * (side + _GAP) + _GAP, side, side)
                 paint(small, patch[row, t, :, scale])
                 if scale == 0:
-                    small.set_title(str(t + 1), fontsize=9, color=MUTED, pad=3)
+                    colour = MUTED if numbers is None else _colour(numbers[t])
+                    small.set_title(str(t + 1), fontsize=9, color=colour, pad=3)
             best = int(probability[row, t].argmax())
             small.set_xlabel(f"{names[best]}  {100 * probability[row, t, best]:.0f} %", fontsize=8.5, color=INK)
     return drawing
@@ -92,6 +99,7 @@ def frames(
     *,
     classes: Sequence[str] | None = None,
     title: str | None = None,
+    objects: Any = None,
 ) -> list[Figure]:
     """Glimpse after glimpse over one image: where it looks, what it sees, and how likely it finds each class.
 
@@ -100,7 +108,7 @@ def frames(
     image, location, patch, probability = (as_array(each)[None] for each in (image, location, patch, probability))
     image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
     scales, count = patch.shape[3], probability.shape[-1]
-    names = _names(classes, probability)
+    names, numbers = _names(classes, probability), _objects(objects, patch.shape[1])
     order = np.argsort(-probability[0].max(0), kind="stable")[: min(count, 10)]
     order.sort()
     head, bars = (0.42 if title else 0.1), 2.0
@@ -111,9 +119,10 @@ def frames(
         drawing = _drawing(width, height, title)
         axes = _axes(drawing, _PAD, height - head - 3.2, 3.2, 3.2)
         paint(axes, image[0])
-        _path(axes, image.shape[-2:], location[0, : t + 1])
+        _path(axes, image.shape[-2:], location[0, : t + 1], numbers)
         _square(axes, image.shape[-2:], location[0, t], sides, NOW)
-        axes.set_xlabel(f"glimpse {t + 1} of {patch.shape[1]}", fontsize=10, color=INK, labelpad=5)
+        told = f"glimpse {t + 1} of {patch.shape[1]}" + ("" if numbers is None else f", object {numbers[t] + 1}")
+        axes.set_xlabel(told, fontsize=10, color=INK, labelpad=5)
         for scale in range(scales):
             small = _axes(drawing, _PAD + 3.45, height - head - (scale + 1) * 1.07 + 0.07, 1.0, 1.0)
             paint(small, patch[0, t, :, scale])
@@ -224,11 +233,13 @@ def view(
     *,
     classes: Sequence[str] | None = None,
     title: str = "",
+    objects: Any = None,
 ) -> View:
     """One image and the path over it for the interactive page; all without the first dimension of :func:`figure`."""
     image, location, patch, probability = (as_array(each)[None] for each in (image, location, patch, probability))
     image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
-    thought = {"probability": Quantized(probability[0]), "classes": _names(classes, probability)}
+    thought: dict[str, Any] = {"probability": Quantized(probability[0]), "classes": _names(classes, probability)}
+    thought["objects"] = _objects(objects, patch.shape[1])
     return _view(image, location[0], patch[0], sides, title, **thought)
 
 
@@ -251,9 +262,31 @@ def played(
 
 
 def _view(image: np.ndarray, location: Any, patch: Any, sides: list[int], title: str, **more: Any) -> View:
-    rest = {"probability": None, "classes": None, "actions": None, "end": "", **more}
+    rest = {"probability": None, "classes": None, "actions": None, "objects": None, "end": "", **more}
     data = {"image": packed(image), "location": location, "patch": packed(patch), "sides": sides, **rest}
     return View("glimpses", title or "glimpses", data)
+
+
+def _objects(objects: Any, steps: int) -> list[int] | None:
+    if objects is None:
+        return None
+    found = [int(number) for number in as_array(objects)]
+    if len(found) < steps:
+        raise ValueError(f"{steps} glimpses, but for {len(found)} of them it is said which object they are for")
+    return found[:steps]
+
+
+def _lengths(lengths: Any, location: np.ndarray) -> list[int]:
+    count, steps = location.shape[:2]
+    found = [steps] * count if lengths is None else [int(length) for length in as_array(lengths)]
+    if len(found) != count or not all(1 <= length <= steps for length in found):
+        raise ValueError(f"{count} images have {steps} glimpses at most, but lengths are {found}")
+    return found
+
+
+def _colour(number: int) -> str:
+    """Of an object."""
+    return _EACH[number % len(_EACH)]
 
 
 def _numeral(t: int) -> str:
@@ -299,10 +332,11 @@ def _axes(drawing: Figure, left: float, bottom: float, wide: float, tall: float)
     return drawing.add_axes((left / width, bottom / height, wide / width, tall / height))
 
 
-def _path(axes: Axes, size: tuple[int, ...], location: np.ndarray) -> None:
+def _path(axes: Axes, size: tuple[int, ...], location: np.ndarray, objects: Sequence[int] | None = None) -> None:
     x, y = ((location[:, axis] + 1) / 2 * size[1 - axis] - 0.5 for axis in (0, 1))
     axes.plot(x, y, color=PATH, linewidth=1.8, zorder=3)
-    axes.scatter(x, y, s=72, color=PATH, edgecolors="white", linewidths=0.7, zorder=4)
+    colours = PATH if objects is None else [_colour(number) for number in objects[: len(x)]]
+    axes.scatter(x, y, s=72, color=colours, edgecolors="white", linewidths=0.7, zorder=4)
     for t, place in enumerate(zip(x, y)):
         axes.annotate(str(t + 1), place, ha="center", va="center", fontsize=6.5, color="white", zorder=5 + t)
     axes.set(xlim=(-0.5, size[1] - 0.5), ylim=(size[0] - 0.5, -0.5))
@@ -348,20 +382,21 @@ def played_picture(
 
 def shown(seen: Mapping[str, Any], classes: Sequence[str], titles: Sequence[str]) -> list[Picture]:
     """A picture for each image of ``seen``, which holds ``image``, ``location``, ``patch``, ``probability`` and
-    ``sides``; they share one figure."""
+    ``sides``, and where several objects are read ``object`` and ``length``; they share one figure."""
     each = {name: seen[name] for name in ("image", "location", "patch", "probability")}
-    whole = partial(figure, **each, sides=seen["sides"], classes=classes, labels=titles)
+    objects, ends = seen.get("object"), _lengths(seen.get("length"), as_array(seen["location"]))
+    known: dict[str, Any] = {"sides": seen["sides"], "classes": classes, "objects": objects}
+    whole = partial(figure, **each, **known, labels=titles, lengths=ends)
     found = []
     for row, title in enumerate(titles):
-        one = {name: tensor[row] for name, tensor in each.items()}
-        about: dict[str, Any] = {"sides": seen["sides"], "classes": classes, "title": title}
+        one = {name: tensor[row] if name == "image" else tensor[row][: ends[row]] for name, tensor in each.items()}
         found.append(
             Picture(
                 title,
                 partial(terminal, **one, classes=classes),
-                partial(view, **one, **about),
+                partial(view, **one, **known, title=title),
                 whole,
-                partial(frames, **one, **about),
+                partial(frames, **one, **known, title=title),
             )
         )
     return found

@@ -87,3 +87,22 @@ def test_bad_input():
     parts["image"][0, 0, 0, 0] = np.nan
     with pytest.raises(ValueError, match="not finite"):
         glimpses.figure(**parts, sides=[5, 10])
+
+
+def test_objects_have_colours_of_their_own_and_a_path_ends_where_reading_did():
+    parts = seen(steps=4)
+    read = {**parts, "sides": [5, 10], "object": np.array([0, 0, 1, 1]), "length": np.array([4, 2])}
+    first, second = glimpses.shown(read, list("abcd"), ["12", "3"])
+    drawing = first.figure()
+    assert drawing.axes and second.figure is first.figure, "they share one figure"
+    assert len(drawing.axes) == (1 + 4 * 2) + (1 + 2 * 2)
+    dots = [tuple(colour) for colour in drawing.axes[0].collections[0].get_facecolors()]
+    assert dots[0] == dots[1] != dots[2] == dots[3]
+    assert len(drawing.axes[9].lines[0].get_xydata()) == 2
+    assert [len(picture.frames()) for picture in (first, second)] == [4, 2]
+    assert "object 2" in first.frames()[3].axes[0].get_xlabel()
+    assert first.view().data["objects"] == [0, 0, 1, 1] and second.view().data["objects"] == [0, 0]
+    with pytest.raises(ValueError, match="lengths are"):
+        glimpses.figure(**parts, sides=[5, 10], lengths=[5, 2])
+    with pytest.raises(ValueError, match="which object"):
+        glimpses.figure(**parts, sides=[5, 10], objects=[0, 1])

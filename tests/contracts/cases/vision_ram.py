@@ -1,4 +1,4 @@
-"""Systems that look here and there: RAM on images, its control, and the player of Catch."""
+"""Systems that look here and there: RAM on images, its control, DRAM, foveal glimpses, and the player of Catch."""
 
 from functools import partial
 
@@ -16,6 +16,13 @@ def images(channels: int = 1) -> Batch:
     return {"image": image, "label": torch.randint(0, 5, (B,), generator=generator)}
 
 
+def strings(end: bool) -> Batch:
+    """Random pixels with two or three objects."""
+    full = torch.tensor([[0, 3, 2], [1, 1, 0], [2, 0, 3], [3, 3, 1]])
+    short = torch.tensor([[0, 3, 4], [1, 4, -1], [2, 0, 4], [3, 4, -1]])
+    return {"image": images()["image"], "target": short if end else full}
+
+
 def games() -> Batch:
     """Balls and paddles anywhere."""
     return {
@@ -31,6 +38,8 @@ def alone(batch: Batch) -> list[Batch]:
 
 SIZES = {"channels": 1, "height": 13, "width": 11, "classes": 5}
 SMALL = {"glimpses": 3, "size": 4, "what": 6, "where": 5, "hidden": 8}
+READER = {"glimpses": 2, "size": 6, "scales": 2, "filters": 2, "hidden": 8, "context": 6}
+FOVEA = {"fixations": 2, "size": 4, "grid": 3, "factors": 5, "hidden": 6}
 COLOUR = {**SIZES, "channels": 3}
 CASES = {
     "ram": [
@@ -39,6 +48,18 @@ CASES = {
         Case({**SIZES, **SMALL, "rollouts": 3, "test_rollouts": 2, "discount": 0.9}, images),
         Case({**SIZES, **SMALL, "policy": "random"}, images),
         Case({**SIZES, **SMALL, "glimpses": 1, "start": "centre"}, images, alone, ("location.*", "baseline.*")),
+    ],
+    "dram": [
+        Case({**SIZES, **READER}, images, alone),
+        Case({**SIZES, **READER, "objects": 3, "filters": 0, "context": 0}, partial(strings, False), alone),
+        Case({**SIZES, **READER, "objects": 3, "end": True, "rollouts": 3}, partial(strings, True), alone),
+        Case({**SIZES, **READER, "objects": 3, "end": True, "pair": True}, partial(strings, True), alone),
+        Case({**SIZES, **READER, "objects": 3, "end": True, "test_rollouts": 2}, partial(strings, True)),
+    ],
+    "foveal": [
+        Case({**SIZES, **FOVEA}, images, alone),
+        Case({**COLOUR, **FOVEA, "rings": 0, "size": 5}, partial(images, 3), alone),
+        Case({**SIZES, **FOVEA, "policy": "random", "generative": 0.1}, images),
     ],
     "cnn": [
         Case({**SIZES, "filters": 3, "kernel": 4, "stride": 2, "hidden": 8}, images, alone, looks=False),

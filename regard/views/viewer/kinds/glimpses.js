@@ -2,7 +2,7 @@
 //
 // data: { image (F, C, height, width), one for all glimpses or one for each and one for the end, location (T, 2) from
 //         −1 to 1, patch (T, C, scales, size, size), sides: [pixels], probability (T, classes) and classes: [name], or
-//         null, actions: [text] | null, end: text }
+//         null, actions: [text] | null, objects: [number] | null, for which object each glimpse is, end: text }
 
 import { bars } from "../bars.js";
 import { drawing, element } from "../dom.js";
@@ -12,7 +12,7 @@ import { register } from "../registry.js";
 import { percent } from "../text.js";
 
 register("glimpses", (data, root, { signal, announce, keyboard }) => {
-  const { image, location, patch, sides, probability, classes, actions, end } = data;
+  const { image, location, patch, sides, probability, classes, actions, objects, end } = data;
   const [frames, , height, width] = image.shape;
   const steps = location.shape[0];
   let time = null;
@@ -67,7 +67,7 @@ register("glimpses", (data, root, { signal, announce, keyboard }) => {
     const t = time ?? steps - 1;
     const best = probability && likely(t).find(({ marked }) => marked);
     const thought = best ? `: ${best.name}, ${percent(best.weight)}` : actions ? `: ${actions[t]}` : "";
-    return time === null && end ? end : `glimpse ${t + 1} of ${steps}${thought}`;
+    return time === null && end ? end : `glimpse ${t + 1} of ${steps}${objects ? `, object ${objects[t] + 1}` : ""}${thought}`;
   }
 
   function paint() {

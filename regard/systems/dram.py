@@ -1,0 +1,416 @@
+"""DRAM: a network that reads several objects of an image one after the other, by glimpses where it chooses to look.
+
+Ba, Mnih & Kavukcuoglu 2015, *Multiple Object Recognition with Visual Attention* (arXiv:1412.7755).
+
+    gₙ = G_image(ρ(x, lₙ)) ⊙ G_loc(lₙ)         glimpse: what times where
+    r¹ₙ = LSTM(gₙ, r¹ₙ₋₁),  r¹₀ = 0             what was seen
+    r²ₙ = LSTM(r¹ₙ, r²ₙ₋₁),  r²₀ = C(coarse x)  where to look: the context network sees the whole image, small
+    lₙ₊₁ ~ N(tanh(κ E(r²ₙ)), σ²)                a choice, without a gradient
+    yₛ = softmax(O(r¹)) after every N glimpses  the s-th object, in order, and at last the class *end*
+
+The classes depend on r¹ alone, and r¹ on glimpses alone: the classifier never sees the context. Attention is hard: the
+query is the place lₙ, keys are the places of the pixels, values the pixels, and the weights 1/n over the n pixels of a
+cell of the retina. The loss is a bound on −log p(y | x), sampled:
+
+    −Σₛ log yₛ − λ Σₙ log N(lₙ; E(r²ₙ₋₁)) (R − bₙ) + Σₙ (bₙ − R)² / N
+
+where R, 0 or 1 for each object, takes the place of log p(y | l, x), and bₙ = b(r²ₙ₋₁) is learned. The s-th object is
+trained only in those runs in which all before it were read right; R of a glimpse counts the objects that were read from
+there on. The gradient is the mean over ``rollouts`` runs an image.
+
+In ``eval`` mode the locations are the means of their distributions. With ``test_rollouts`` they are drawn, and the
+probabilities of each object averaged over N runs (Monte-Carlo averaging). The answer is the likeliest sequence: the
+probabilities of its objects are independent, given the glimpses, so it is found exactly, for each length and then over
+all lengths. ``pair`` adds a second network that reads from the last object to the first; the answer is then the
+likeliest sequence by the product of the probabilities of both (forward-backward).
+
+Deviations: r¹ goes into the second LSTM without a gradient, so that REINFORCE trains only what chooses; as in RAM, tanh
+keeps the mean of a location within the image. The context is the cell of the second LSTM at first, and tanh of it its
+state. The paper's three convolutions are two here, of 3 × 3. Where all images have the same number of objects there is
+no class *end* (``end`` = false), because it would always come at the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.glimpses import Retina
+from regard.layers.glimpse import Core, check_images
+from regard.layers.reinforce import log_normal, policy_terms, repeated
+from regard.layers.use import Use
+
+Batch = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and choices.
+
+    Attributes:
+        channels, height, width: of the images.
+        classes: of an object; the last is *end*, if there is one.
+        objects: the most that are read, *end* included.
+        end: is there a class *end*?
+        glimpses: for each object, N.
+        size, scales: of the retina.
+        filters: of the glimpse network's first convolution, the second has twice as many; 0 is a fully connected layer.
+        hidden: units of each LSTM, and of the glimpse network's output.
+        context: the longer side of the coarse image for the context network, in pixels; 0 is no context.
+        pace: κ. What only REINFORCE trains moves at the optimizer's pace whatever λ is, if that is Adam, and its
+            gradient is mostly noise; a small κ lets the noise of many steps cancel.
+        std: σ of the locations, where 2 is the width of the image.
+        rollouts: runs of an image in training.
+        test_rollouts: the same when it is not trained; 0 is one run along the means.
+        reinforce: λ.
+        pair: add a network that reads backwards.
+        standardize: give the pixels of each image a mean of 0 and a variance of 1, for images whose brightness differs.
+    """
+
+    channels: int
+    height: int
+    width: int
+    classes: int
+    objects: int = 1
+    end: bool = False
+    glimpses: int = 3
+    size: int = 12
+    scales: int = 2
+    filters: int = 16
+    hidden: int = 256
+    context: int = 16
+    pace: float = 0.1
+    std: float = 0.15
+    rollouts: int = 1
+    test_rollouts: int = 0
+    reinforce: float = 1.0
+    pair: bool = False
+    standardize: bool = False
+
+    def __post_init__(self) -> None:
+        for name in (*("channels", "height", "width", "classes", "objects", "glimpses"), "size", "scales", "hidden"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name, least in {"rollouts": 1, "test_rollouts": 0, "filters": 0, "context": 0}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        if self.pace <= 0:
+            raise ValueError(f"pace = {self.pace}: the locations would never move")
+        if self.std <= 0:
+            raise ValueError(f"std = {self.std}: without a spread no other place is ever tried")
+        if self.end and (self.objects < 2 or self.classes < 2):
+            raise ValueError("with a class for the end there are at least two classes and two objects, counting it")
+        if self.filters and self.size < 5:
+            raise ValueError(f"size = {self.size}: two convolutions of 3 × 3 need 5 pixels; or filters = 0")
+        if self.size > min(self.height, self.width):
+            raise ValueError(
+                f"a glimpse of {self.size} × {self.size} is larger than an image of {self.height} × {self.width}"
+            )
+
+
+VARIANTS: dict[str, dict[str, Any]] = {"blind": {"context": 0}, "pair": {"pair": True, "test_rollouts": 8}}
+"""Without the context network; and the paper's best, forward and backward with Monte-Carlo averaging."""
+
+
+class Object(NamedTuple):
+    """The glimpses at one object, in M of the images.
+
+    Attributes:
+        rows: (M,), which images.
+        location: (N, M, 2), where it looked.
+        chosen: (N, M), log π of these places; expected (N, M), the baseline.
+        log_prob: (N, M, classes), after each glimpse.
+    """
+
+    rows: Tensor
+    location: Tensor
+    chosen: Tensor
+    expected: Tensor
+    log_prob: Tensor
+
+
+class WhatWhere(nn.Module):
+    """g = G_image(ρ(x, l)) ⊙ G_loc(l). Shapes: location (B, 2), image (B, C, height, width) → (B, out)."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.retina = Retina(config.size, config.scales)
+        channels, out, filters = config.channels * config.scales, config.hidden, config.filters
+        if filters:
+            layers = [nn.Conv2d(channels, filters, 3), nn.ReLU(), nn.Conv2d(filters, 2 * filters, 3), nn.ReLU()]
+            self.what = nn.Sequential(*layers, nn.Flatten(), nn.Linear(2 * filters * (config.size - 4) ** 2, out))
+        else:
+            between = nn.Linear(channels * config.size**2, out)
+            self.what = nn.Sequential(nn.Flatten(), between, nn.ReLU(), nn.Linear(out, out))
+        self.where = nn.Linear(2, out)
+        nn.init.ones_(self.where.bias)  # at first what is seen passes, wherever it is seen
+
+    def forward(self, location: Tensor, image: Tensor) -> Tensor:
+        patches = self.retina(location, image).context.flatten(1, 2)
+        return torch.relu(self.what(patches)) * torch.relu(self.where(location))
+
+
+class Context(nn.Module):
+    """The image, small, as the first state of what chooses where to look. (B, C, height, width) → (B, hidden)."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        longer = max(config.height, config.width)
+        high, wide = (max(1, round(side * config.context / longer)) for side in (config.height, config.width))
+        self.coarse = (high, wide)
+        rows, columns = ((side + 1) // 2 for side in self.coarse)
+        self.layers = nn.Sequential(
+            *(nn.Conv2d(config.channels, 16, 3, padding=1), nn.ReLU()),
+            *(nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU()),
+            *(nn.Flatten(), nn.Linear(32 * rows * columns, config.hidden)),
+        )
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.layers(functional.adaptive_avg_pool2d(image, self.coarse))
+
+
+class Reader(nn.Module):
+    """One network that reads objects in order."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        self.glimpse = WhatWhere(config)
+        self.first = Core("lstm", config.hidden, config.hidden)
+        self.second = Core("lstm", config.hidden, config.hidden)
+        if config.context:
+            self.context = Context(config)
+        self.location = nn.Linear(config.hidden, 2)
+        self.baseline = nn.Linear(config.hidden, 1)
+        self.output = nn.Linear(config.hidden, config.classes)
+
+    def look(self, image: Tensor, drawing: bool, target: Tensor | None = None) -> Iterator[Object]:
+        """Object after object of images (B, C, height, width). With ``target`` (B, S) an image is read on only while it
+        is read right and has another object."""
+        config, rows = self.config, torch.arange(len(image), device=image.device)
+        if config.standardize:
+            mean, std = image.mean((1, 2, 3), keepdim=True), image.std((1, 2, 3), keepdim=True)
+            image = (image - mean) / std.clamp_min(1e-3)
+        first, second = self.first.start(image), self.second.start(image)
+        if config.context:
+            cell = self.context(image)
+            second = (cell.tanh(), cell)
+        for number in range(config.objects):
+            kept = []
+            for _ in range(config.glimpses):
+                mean = torch.tanh(config.pace * self.location(second[0]))
+                expected = self.baseline(second[0].detach())[:, 0]
+                drawn = mean.detach() + (config.std * torch.randn_like(mean) if drawing else 0.0)
+                place = drawn.clamp(-1, 1)
+                first = self.first(self.glimpse(place, image), first)
+                second = self.second(first[0].detach(), second)
+                kept.append((place, log_normal(drawn, mean, config.std), expected, first[0]))
+            place, chosen, expected, seen = map(torch.stack, zip(*kept))
+            found = Object(rows, place, chosen, expected, self.output(seen).log_softmax(-1))
+            yield found
+            if target is not None and number + 1 < config.objects:
+                right = found.log_prob[-1].argmax(-1) == target[rows, number]
+                going = right & (target[rows, number + 1] >= 0)
+                if not going.any():
+                    return
+                if not going.all():
+                    rows, image = rows[going], image[going]
+                    first, second = (tuple(part[going] for part in state) for state in (first, second))
+
+    def terms(self, image: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """What is trained, for each image: ``nll``, ``error``, ``baseline`` and ``reinforce``, each (B,)."""
+        found = list(self.look(image, True, target))
+        reward, nll = image.new_zeros(len(target), self.config.objects), image.new_zeros(len(target))
+        for number, each in enumerate(found):
+            wanted = target[each.rows, number]
+            reward[each.rows, number] = (each.log_prob[-1].argmax(-1) == wanted).to(reward.dtype)
+            nll = nll.index_add(0, each.rows, -each.log_prob[-1].gather(1, wanted[:, None])[:, 0])
+        error = (reward.sum(1) < (target >= 0).sum(1)).to(reward.dtype)
+        ahead = reward.flip(1).cumsum(1).flip(1)  # the objects that are read right from each on
+        made = {"nll": nll, "error": error}
+        for number, each in enumerate(found):
+            for name, term in policy_terms(each.chosen, each.expected, ahead[each.rows, number]).items():
+                made[name] = made.get(name, torch.zeros_like(nll)).index_add(0, each.rows, term)
+        return made
+
+
+class DRAM(nn.Module):
+    """Looks, and reads object after object; see the module's docstring.
+
+    A batch has ``image`` (B, C, height, width) and ``target`` (B, S), classes and −1 after the last; or ``label`` (B,),
+    if there is one object.
+    """
+
+    uses: ClassVar[dict[str, Use]] = {
+        "readers.*.glimpse.retina": Use(
+            *("location lₙ", "places of pixels", "pixels", "retina", "mean of a cell"),
+            rows="glimpses",
+            columns="pixels",
+        ),
+    }
+    view: ClassVar[str] = "glimpses"
+    """The file of :mod:`regard.views` that draws what :meth:`seen` gives."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        self.readers = nn.ModuleList(Reader(config) for _ in range(1 + config.pair))
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Per image: the loss, ``nll`` of its objects and ``error``, where not all of them were right. In training
+        also the terms ``baseline`` and ``reinforce``. Otherwise ``ordered``, how often the first object was looked for
+        farther left than the second, where every image has two."""
+        config, image = self.config, batch["image"]
+        check_images(image, config.channels, config.height, config.width)
+        target = batch["target"] if "target" in batch else batch["label"][:, None]
+        if target.ndim != 2 or target.shape[1] != config.objects:
+            raise ValueError(f"target is {tuple(target.shape)}, but {config.objects} objects are read")
+        if self.training:
+            many, wanted = repeated(image, config.rollouts), repeated(target, config.rollouts)
+            terms = [
+                reader.terms(many, order)
+                for reader, order in zip(self._readers(), (wanted, _reversed(wanted, config.end)))
+            ]
+            each = {
+                name: torch.stack([term[name] for term in terms]).sum(0).unflatten(0, (-1, config.rollouts)).mean(1)
+                for name in terms[0]
+            }
+            each["error"] = each["error"] / len(terms)
+            each["loss"] = each["nll"] + each["baseline"] + config.reinforce * each["reinforce"]
+        else:
+            log_probs, locations = self._read(image)
+            chosen, _ = likeliest(log_probs, config.end)
+            orders = (target, _reversed(target, config.end))
+            nll = torch.stack([_nll(log_prob, order) for log_prob, order in zip(log_probs, orders)]).sum(0)
+            wrong = (chosen != _digits(target, config.end)).any(1).to(image.dtype)
+            each = {"loss": nll, "nll": nll, "error": wrong}
+            if config.objects > 1 and not config.end:
+                x = locations[..., 0].mean((2, 3))  # (B, S)
+                each["ordered"] = (x[:, 0] < x[:, 1]).to(image.dtype)
+        share, count = 1 / max(len(target), 1), image.new_tensor(float(len(target)))
+        return {"count": count, **{name: value.sum() * share for name, value in each.items()}}
+
+    def _read(self, image: Tensor) -> tuple[list[Tensor], Tensor]:
+        """(B, S, classes): log-probabilities of the objects, mean over runs, for each reader; and where the first
+        reader looked, (B, S, runs, N, 2)."""
+        runs = max(self.config.test_rollouts, 1)
+        log_probs, places = [], None
+        for reader in self._readers():
+            found = list(reader.look(repeated(image, runs), self.config.test_rollouts > 0))
+            each = torch.stack([one.log_prob[-1] for one in found], 1).unflatten(0, (-1, runs))  # (B, runs, S, classes)
+            log_probs.append(each.exp().mean(1).clamp_min(1e-30).log() if runs > 1 else each[:, 0])
+            if places is None:
+                places = torch.stack([one.location for one in found]).permute(2, 0, 1, 3)  # (B · runs, S, N, 2)
+                places = places.unflatten(0, (-1, runs)).transpose(1, 2)
+        assert places is not None
+        return log_probs, places
+
+    def predict(self, batch: Batch) -> Tensor | dict[str, Tensor]:
+        """(B, classes), the probability of each class, if there is one object. Otherwise ``chosen`` (B, S), the
+        classes of the likeliest sequence without its end and −1 after the last, and ``probabilities`` (B, S,
+        classes)."""
+        config = self.config
+        check_images(batch["image"], config.channels, config.height, config.width)
+        log_probs, _ = self._read(batch["image"])
+        chosen, probabilities = likeliest(log_probs, config.end)
+        return probabilities[:, 0] if config.objects == 1 else {"chosen": chosen, "probabilities": probabilities}
+
+    def seen(self, batch: Batch) -> dict[str, Tensor]:
+        """What the picture shows, of the first reader along the means: ``image`` (B, C, height, width); ``location``
+        (B, T, 2); ``patch`` (B, T, C, scales, size, size); ``probability`` (B, T, classes); ``sides`` (scales,), of the
+        squares in pixels; ``object`` (T,), for which object each glimpse is, and ``length`` (B,), the glimpses until
+        the end was read."""
+        config, image = self.config, batch["image"]
+        reader = self._readers()[0]
+        found = list(reader.look(image, False))
+        location = torch.cat([each.location for each in found])
+        patches = [reader.glimpse.retina(place, image).context for place in location]
+        said = torch.stack([each.log_prob[-1].argmax(-1) for each in found], 1)  # (B, S)
+        ends = (said == config.classes - 1) & config.end
+        objects = torch.where(ends.any(1), ends.int().argmax(1) + 1, config.objects)
+        return {
+            "image": image,
+            "location": location.transpose(0, 1),
+            "patch": torch.stack(patches, 1),
+            "probability": torch.cat([each.log_prob for each in found]).exp().transpose(0, 1),
+            "sides": config.size * 2 ** torch.arange(config.scales),
+            "object": torch.arange(config.objects).repeat_interleave(config.glimpses),
+            "length": objects * config.glimpses,
+        }
+
+    def multiplications(self) -> int:
+        """Of one image that has as many objects as there can be."""
+        config, reader = self.config, self._readers()[0]
+        looks, parts = config.objects * config.glimpses, (reader.first, reader.second, reader.location)
+        total = looks * sum(map(_work, parts))
+        total += looks * _work(reader.glimpse, (config.size, config.size)) + config.objects * _work(reader.output)
+        total += _work(reader.context, reader.context.coarse) if config.context else 0
+        return total * max(config.test_rollouts, 1) * len(self.readers)
+
+    def _readers(self) -> list[Reader]:
+        return cast("list[Reader]", list(self.readers))
+
+
+def likeliest(log_probs: list[Tensor], end: bool) -> tuple[Tensor, Tensor]:
+    """The likeliest sequence by one reader, or by the product of a forward and a backward one.
+
+    A backward reader finds the j-th of L objects as its (L − 1 − j)-th, so that for each L the best classes are the
+    maxima of sums of log-probabilities, and the best L is that of the largest sum.
+    Shapes: each (B, S, classes) → chosen (B, S), −1 after the last, and probabilities of its places (B, S, classes).
+    """
+    forward = log_probs[0]
+    size, classes = forward.shape[1:]
+    most, named = (size - 1, classes - 1) if end else (size, classes)
+    best = forward.new_full(forward.shape[:1], -torch.inf)
+    chosen, shares = forward.new_full(forward.shape[:2], -1, dtype=torch.long), forward.exp()
+    for length in range(1 if end else most, most + 1):
+        joint = forward.clone()
+        if len(log_probs) > 1:
+            joint[:, :length] += log_probs[1][:, :length].flip(1)
+            joint[:, length:] += log_probs[1][:, length:]
+        value, which = joint[:, :length, :named].max(-1)
+        total = value.sum(1) + (joint[:, length, -1] if end else 0.0)
+        better = total > best
+        best = torch.where(better, total, best)
+        which = functional.pad(which, (0, size - length), value=-1)
+        chosen = torch.where(better[:, None], which, chosen)
+        shares = torch.where(better[:, None, None], (joint / len(log_probs)).log_softmax(-1).exp(), shares)
+    return chosen, shares
+
+
+def _digits(target: Tensor, end: bool) -> Tensor:
+    """Targets (B, S) with −1 in place of the end, which is the last class that is not −1."""
+    if not end:
+        return target
+    last = (target >= 0).sum(1) - 1
+    return target.scatter(1, last[:, None], -1)
+
+
+def _reversed(target: Tensor, end: bool) -> Tensor:
+    """The objects of (B, S) from the last to the first; the end stays the end."""
+    count = (target >= 0).sum(1, keepdim=True) - int(end)
+    place = torch.arange(target.shape[1], device=target.device)
+    return target.gather(1, torch.where(place < count, count - 1 - place, place))
+
+
+def _nll(log_prob: Tensor, target: Tensor) -> Tensor:
+    """−Σₛ log yₛ of (B, S, classes) over the targets (B, S) that are there."""
+    each = log_prob.gather(-1, target.clamp_min(0)[..., None])[..., 0]
+    return -torch.where(target >= 0, each, 0.0).sum(1)
+
+
+def _work(module: nn.Module, side: tuple[int, ...] = (0, 0)) -> int:
+    """Multiplications of one call; ``side`` is the size of the image that its convolutions take one after the other."""
+    total = sum(weight.numel() for weight in module.parameters() if weight.ndim == 2)
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            pads = (0, 0) if isinstance(layer.padding, str) else layer.padding
+            reach = zip(side, layer.kernel_size, layer.stride, pads)
+            side = tuple((each + 2 * pad - kernel) // stride + 1 for each, kernel, stride, pad in reach)
+            total += layer.weight.numel() * side[0] * side[1]
+    return total
