@@ -15,8 +15,8 @@ leaves them out. ``smooth`` normalizes by σ(e) / Σ σ(e), so that several fram
 penalty for each step whose mean position lies before that of the step before (2014, section 2.3).
 
 Where the trained system writes, attention may be made narrower, so that long utterances do not distract it:
-``sharpen`` multiplies the scores by β, ``keep`` leaves the k best frames alone, and ``window`` those within a number of
-steps from the median of the weights before, beginning with the first (2014, section 3.2; 2015, section 2.2).
+``sharpen`` multiplies the scores by β, ``keep`` leaves the k best frames alone, and ``window`` those at most W steps
+from the median of the weights before, beginning with the first (2014, section 3.2; 2015, section 2.2).
 
 Deviations: dropout instead of weight noise and column norms; the maxout sees sᵢ after the previous character, which is
 the same recursion with its indices shifted; frames may be joined and layers may halve (``join``, ``halvings``), so that
