@@ -109,7 +109,7 @@ SETS: dict[str, DataSet] = {
     "svhn": DataSet(
         about="46,470 house numbers with the boxes of their digits, without pictures (Netzer et al. 2011)",
         licence="for research",
-        page="http://ufldl.stanford.edu/housenumbers/",
+        page="https://ufldl.stanford.edu/housenumbers/",
         by_hand="Write the boxes of train/digitStruct.mat and test/digitStruct.mat of {page} as annotations.json.gz "
         "into {folder}; what is in that file is described in regard/data/house_numbers.py",
     ),
