@@ -104,7 +104,7 @@ class Recipe:
         return dataclasses.replace(self, sections=sections)
 
     def sized(self, items: int) -> tuple[Recipe, str]:
-        """The recipe for so many training items, and what was chosen for them, in words."""
+        """The recipe for this number of training items, and what was chosen for them, in words."""
         fitting = [table for table in self.by_size if items <= table.get("up_to", items)]
         plain = dataclasses.replace(self, by_size=())
         if not fitting:

@@ -240,7 +240,7 @@ def joined(lines: Sequence[Line], count: int, random: Callable[[int], np.ndarray
     """Drawings beside each other in lines of ``count``, each as high as the others; what is left over is dropped.
 
     Args:
-        random: gives an order of so many drawings; as they are, if None.
+        random: gives a random order of N drawings; as they are, if None.
     """
     order = np.arange(len(lines)) if random is None else random(len(lines))
     found = []

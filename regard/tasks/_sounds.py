@@ -78,9 +78,9 @@ class Sounds:
     noise: float = 0.02
     """In training, the standard deviation of noise that is added, at most; the loudest sample is 1."""
     mask_times: int = 20
-    """In training, at most so many frames of an utterance are hidden."""
+    """In training, the most frames of an utterance that are hidden."""
     mask_bands: int = 6
-    """In training, at most so many bands are hidden."""
+    """In training, the most bands that are hidden."""
     data_seed: int = 0
     """Of what is generated."""
 

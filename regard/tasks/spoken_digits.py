@@ -6,7 +6,7 @@ Strings are put together of recordings of one speaker, with pauses between them,
 that it is known when each digit begins and ends. Speakers of test and validation are never heard in training; on data
 with none of the speakers of training all are for test.
 
-Every test split may hold longer strings than were heard in training: with ``stretch`` every second one is so many times
+Every test split may hold longer strings than were heard in training: with ``stretch`` every second is this many times
 longer. Their errors are measured apart.
 """
 
@@ -50,7 +50,7 @@ class Config(Sounds):
     repeat: float = 0.1
     """How often a digit is that before it, beside chance."""
     stretch: int = 1
-    """Every second test string is so many times longer."""
+    """Every second test string is this many times longer."""
     train_size: int = 3000
     """Strings of an epoch."""
     valid_size: int = 200
