@@ -13,7 +13,6 @@ unknown.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -25,13 +24,12 @@ from regard.axes import Words
 from regard.data import SPLITS, captions, scenes
 from regard.data.captions import Captioned
 from regard.data.photographs import Photograph
-from regard.data.tokens import UNKNOWN, Ragged
+from regard.data.tokens import Ragged
 from regard.decode.written import Written
-from regard.metrics import captions as metrics
 from regard.metrics import pointing
-from regard.tasks._batches import pad
+from regard.tasks._captions import Encoded, measured, targets
 from regard.tasks._images import ImageConfig, ImageTask, pixels_of
-from regard.tasks._words import Vocabulary, by_length
+from regard.tasks._words import Vocabulary
 from regard.tasks.task import Batch, Loader, check_split, drawn
 
 
@@ -121,15 +119,11 @@ class Captions(ImageTask):
         percent; how much the maps of words differ (``variation``, ``entropy``); of scenes, in percent, how often a
         caption is true and how often the word for an object points at it (``pointing``; ``chance`` is that of a random
         cell)."""
-        texts, references = [each.text for each in found], self.references(split, range(len(found)))
-        values, self.signatures = metrics.scores(texts, references)
-        maps = [each.weights.numpy() for each in found if each.weights is not None and len(each.words) > 1]
-        if maps:
-            values["variation"] = float(np.mean([pointing.total_variation(each) for each in maps]))
-            values["entropy"] = float(np.mean(np.concatenate([pointing.entropy(each) for each in maps])))
+        references = self.references(split, range(len(found)))
+        values, self.signatures = measured(found, references)
         if self.generated:
             values |= self._pointed(split, found)
-            values["true"] = 100 * float(np.mean([text in said for text, said in zip(texts, references)]))
+            values["true"] = 100 * float(np.mean([each.text in said for each, said in zip(found, references)]))
         return values
 
     def _pointed(self, split: str, found: Sequence[Written]) -> dict[str, float]:
@@ -145,14 +139,8 @@ class Captions(ImageTask):
         hits, chance = pointing.pointing_game(np.stack(maps), boxes)
         return {"pointing": 100 * hits, "chance": 100 * chance}
 
-    def _framed(self, caption: str) -> list[int]:
-        return self._vocabulary.framed(caption, self.config.max_length)
-
-    def _encode_all(self, split: str) -> tuple[Ragged, np.ndarray]:
-        """Every caption of a split from bos to eos, and the number of its image."""
-        part = self._part(split)
-        rows = [self._framed(caption) for each in part for caption in each.captions]
-        return Ragged.of(rows), np.repeat(np.arange(len(part)), [len(each.captions) for each in part])
+    def _encode_all(self, split: str) -> Encoded:
+        return Encoded.of(self._vocabulary, [each.captions for each in self._part(split)], self.config.max_length)
 
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
@@ -167,26 +155,20 @@ class Captions(ImageTask):
 
             number = self.count(split)
             return drawn(make, number, size, identity, f"{number:,} scenes an epoch")
-        ids, owners = self._encoded(split)
         features = self.features(split)
+        places = f"{features.shape[1]} places of {features.shape[2]} features"
+        report = f"{len(self.words):,} words; {len(features):,} images, {places}"
 
-        def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
-            target, lengths = pad(ids, rows)
-            return {"features": features[owners[rows]], "target": target, "target_lengths": lengths - 1}
+        def look(owners: np.ndarray) -> Batch:
+            return {"features": features[owners]}
 
-        identity["content"] = zlib.crc32(ids.ids.tobytes())
-        unknown = 100 * float((ids.ids == UNKNOWN).mean())
-        report = (
-            f"{len(features):,} images, {len(owners):,} captions, {len(self.words):,} words, {unknown:.1f} % unknown; "
-            f"{features.shape[1]} places of {features.shape[2]} features"
-        )
-        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
+        return self._encoded(split).loader(look, size, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     def _batch_of_scenes(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
         seen = [self.scene(split, row, seed, epoch) for row in rows]
         framed = []
         for row, scene in zip(rows, seen):
             said = scenes.captions(scene.things)
-            framed.append(self._framed(said[int(self.draws(split, row, seed, epoch).integers(len(said)))]))
-        target, lengths = pad(Ragged.of(framed), np.arange(len(seen)))
-        return {**pixels_of([scene.image for scene in seen]), "target": target, "target_lengths": lengths - 1}
+            chosen = said[int(self.draws(split, row, seed, epoch).integers(len(said)))]
+            framed.append(self._vocabulary.framed(chosen, self.config.max_length))
+        return {**pixels_of([scene.image for scene in seen]), **targets(Ragged.of(framed), np.arange(len(seen)))}

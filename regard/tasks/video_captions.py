@@ -16,7 +16,6 @@ trained on, or with ``images`` (frames, height, width, 3) of bytes, where the sy
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -31,15 +30,14 @@ from regard.axes import Axis, Frames, Words
 from regard.data import SPLITS, clips, moves, photographs
 from regard.data.download import locate
 from regard.data.features import Store
+from regard.data.lines import BadLines
 from regard.data.photographs import FITS, Photograph
-from regard.data.text import BadLines
-from regard.data.tokens import UNKNOWN, Ragged
+from regard.data.tokens import Ragged
 from regard.decode.written import Written
-from regard.metrics import captions as metrics
 from regard.metrics import pointing
 from regard.questions import Clip, Input, Number
-from regard.tasks._batches import pad
-from regard.tasks._words import Vocabulary, by_length
+from regard.tasks._captions import Encoded, measured, targets
+from regard.tasks._words import Vocabulary
 from regard.tasks.task import VISION, AskedTask, Batch, Loader, check_split, drawn
 
 MOVES = "moves"
@@ -280,14 +278,10 @@ class VideoCaptions(AskedTask):
         (``direction``), two such things come in the right ``order``, and a word looks most at a frame of its own event
         (``pointing``; ``chance`` is that of a random frame). For a direction the frame after it counts too, whose
         difference from the one before is the end of the movement."""
-        texts, references = [each.text for each in found], self.references(split, range(len(found)))
-        values, self.signatures = metrics.scores(texts, references)
-        maps = [each.weights.numpy() for each in found if each.weights is not None and len(each.words) > 1]
-        if maps:
-            values["variation"] = float(np.mean([pointing.total_variation(each) for each in maps]))
-            values["entropy"] = float(np.mean(np.concatenate([pointing.entropy(each) for each in maps])))
+        references = self.references(split, range(len(found)))
+        values, self.signatures = measured(found, references)
         if self.generated:
-            values["true"] = 100 * float(np.mean([text == right for text, (right,) in zip(texts, references)]))
+            values["true"] = 100 * float(np.mean([each.text == right for each, (right,) in zip(found, references)]))
             values |= self._happened(split, found)
         return values
 
@@ -317,11 +311,8 @@ class VideoCaptions(AskedTask):
             values |= {"pointing": 100 * hits, "chance": 100 * chance}
         return values
 
-    def _encode_all(self, split: str) -> tuple[Ragged, np.ndarray]:
-        """Every caption of a split from bos to eos, and the number of its clip."""
-        part = self._part(split)
-        rows = [self._vocabulary.framed(said, self.config.max_length) for clip in part for said in clip.captions]
-        return Ragged.of(rows), np.repeat(np.arange(len(part)), [len(clip.captions) for clip in part])
+    def _encode_all(self, split: str) -> Encoded:
+        return Encoded.of(self._vocabulary, [clip.captions for clip in self._part(split)], self.config.max_length)
 
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
@@ -336,31 +327,20 @@ class VideoCaptions(AskedTask):
 
             number = self.count(split)
             return drawn(make, number, size, identity, f"{number:,} clips an epoch")
-        ids, owners = self._encoded(split)
         features = self.features(split)
+        frames = f"up to {max(map(len, features))} frames of {self.known['width']} features"
+        report = f"{len(self.words):,} words; {len(features):,} clips, {frames}"
 
-        def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
-            target, lengths = pad(ids, rows)
-            seen = self._batch([Item(features[owner]) for owner in owners[rows]])
-            return {**seen, "target": target, "target_lengths": lengths - 1}
+        def look(owners: np.ndarray) -> Batch:
+            return self._batch([Item(features[owner]) for owner in owners])
 
-        identity["content"] = zlib.crc32(ids.ids.tobytes())
-        unknown = 100 * float((ids.ids == UNKNOWN).mean())
-        report = (
-            f"{len(features):,} clips, {len(owners):,} captions, {len(self.words):,} words, {unknown:.1f} % unknown; "
-            f"up to {max(map(len, features))} frames of {self.known['width']} features"
-        )
-        return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
+        return self._encoded(split).loader(look, size, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     def _batch_of_moves(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
         made = [self.clip(split, row, seed, epoch) for row in rows]
         framed = [self._vocabulary.framed(moves.caption(clip.events), self.config.max_length) for clip in made]
-        target, lengths = pad(Ragged.of(framed), np.arange(len(made)))
-        return {
-            **self._batch([Item(pixels=clip.frames) for clip in made]),
-            "target": target,
-            "target_lengths": lengths - 1,
-        }
+        seen = self._batch([Item(pixels=clip.frames) for clip in made])
+        return {**seen, **targets(Ragged.of(framed), np.arange(len(made)))}
 
 
 def _shown(item: Item) -> np.ndarray:

@@ -44,7 +44,8 @@ def test_words_are_those_seen_often_enough(folder):
 
 def test_a_batch_has_features_of_its_own_images(folder):
     made = task(folder)
-    ids, owners = made._encoded("train")
+    encoded = made._encoded("train")
+    ids, owners = encoded.ids, encoded.owners
     features = made.features("train")
     seen = 0
     for batch in made.loader("train", seed=1):

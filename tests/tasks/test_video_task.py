@@ -45,7 +45,8 @@ def test_words_and_sizes(msvd):
 
 def test_a_batch_has_features_of_its_own_clips(msvd):
     made = task(msvd)
-    ids, owners = made._encoded("train")
+    encoded = made._encoded("train")
+    ids, owners = encoded.ids, encoded.owners
     features, seen = made.features("train"), 0
     for batch in made.loader("train", seed=1):
         assert batch["features"].shape == (len(batch["target"]), 5, 6) and (batch["frame_lengths"] == 5).all()
