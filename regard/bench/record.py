@@ -45,6 +45,7 @@ def _cases(sentences: int) -> Iterator[Callable[[], Case]]:
     yield partial(implemented, asked=False, target="≥ 0.97× alone")
     yield partial(implemented, asked=True)
     yield partial(knocked_out, sentences)
+    yield partial(knocked_out, 16)
 
 
 def llama(layers: int, width: int, length: int, way: str = "sdpa") -> tuple[Any, Tensor]:
@@ -104,7 +105,8 @@ def implemented(
 
 
 def knocked_out(sentences: int, layers: int = 6, width: int = 64, length: int = 20) -> Case:
-    """The table of a metric without each of four heads in each layer, eight heads at once or one after the other."""
+    """The table of a metric without each of four heads in each layer, several heads at once or one after the
+    other."""
     layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
     model = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).eval()
     x = torch.randn(sentences, length, width)

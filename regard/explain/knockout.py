@@ -13,6 +13,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from regard.tape import change, record
 
+ROWS = 256
+"""Items in one call from which copies side by side are no faster than one after the other."""
+
 
 @dataclass(eq=False)
 class Knockout:
@@ -48,7 +51,7 @@ def knockout(
     *,
     batch: Any = None,
     only: str | Sequence[str] = "*",
-    at_once: int = 8,
+    at_once: int | None = None,
 ) -> Knockout:
     """Measure a model without each of its heads, one at a time (Michel, Levy & Neubig 2019, arXiv:1905.10650, table 1):
     the weights of the head are zeroed, and nothing else is changed.
@@ -57,10 +60,10 @@ def knockout(
         model: any module of which :func:`regard.record` sees the attentions.
         measure: without ``batch``, runs the model and gives a number; it is called once for each head. With it, takes
             the batch and gives (B,) numbers, one for each item, whose mean is taken.
-        batch: tensors with the batch first, in dicts, lists or tuples. Copies of it are put side by side, each without
-            another head, so that ``at_once`` heads cost one call.
+        batch: tensors with the batch first, in dicts, lists or tuples. Copies of a small one are put side by side, each
+            without another head, so that several heads cost one call.
         only: which attentions, by name or pattern.
-        at_once: copies of the batch in one call.
+        at_once: copies of the batch in one call; by default as many as have 256 items together.
 
     An attention without heads counts as one head.
     """
@@ -79,6 +82,7 @@ def knockout(
                     values.append(float(measure()))
         else:
             size = _size(batch)
+            at_once = at_once or max(1, ROWS // max(1, size))
             for first in range(0, len(places), at_once):
                 part = places[first : first + at_once]
                 with _without(model, part, heads, size):
