@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard._lazy import nearest
 from regard.tape.entries import Entry, Look, Tape
-from regard.tape.later import Later, copied
+from regard.tape.later import Later, copied, leave
 from regard.tape.seen import Seen
 from regard.tape.watch import Site, Watcher
 
@@ -58,6 +58,7 @@ def record(
         yield tape
     finally:
         recorder.stop()
+        leave()
     unseen = [f"{name!r} ({reason})" for name, reason in recorder.unseen().items() if recorder.wants(name)]
     if unseen:
         warnings.warn("regard.record could not see into " + "; ".join(unseen), stacklevel=3)
