@@ -31,7 +31,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard import _heap, exports
 from regard.bench.measure import aligned, exponent, machine, told
-from regard.data.text import clean
+from regard.data.lines import clean
 from regard.decode import beam
 from regard.decode.packed import packed
 from regard.predictors.predictor import Predictor

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data import SPLITS
+from regard.data.lines import BadLines, clean, numbered_lines
 from regard.data.photographs import Album, Photograph, divided
-from regard.data.text import BadLines, clean, numbered_lines
 
 TABLE = "captions.tsv"
 _TOKENS = "*.token*.txt"

@@ -26,8 +26,8 @@ import numpy as np
 
 from regard.data import SPLITS, untrusted
 from regard.data.captions import read_table
+from regard.data.lines import BadLines, clean
 from regard.data.photographs import SUFFIXES, Photograph
-from regard.data.text import BadLines, clean
 
 TABLE = "captions.tsv"
 FEATURES, IMAGES, IDS = "features", "images", "ids"

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.data.lines import BadLines, clean
 from regard.data.photographs import Album, Photograph, divided
 from regard.data.recipes import singular
-from regard.data.text import BadLines, clean
 
 LABELS = "labels.json"
 

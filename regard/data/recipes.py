@@ -23,8 +23,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.data.lines import BadLines, clean, numbered_lines
 from regard.data.photographs import Album, Photograph
-from regard.data.text import BadLines, clean, numbered_lines
 
 
 class Recipe(NamedTuple):

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from regard.data import untrusted
+from regard.data.corpora import ROLES
 from regard.data.download import locate
-from regard.data.text import ROLES, open_bytes
+from regard.data.lines import open_bytes
 
 PIECE = 16 << 20
 """Bytes that are read at once."""

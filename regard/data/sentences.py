@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data import untrusted
-from regard.data.text import clean
+from regard.data.lines import clean
 
 _FIRST = ("sentence", "sentence1", "sentence_a", "#1 string", "text", "text_a", "premise", "question")
 _SECOND = ("sentence2", "sentence_b", "#2 string", "text_b", "hypothesis")

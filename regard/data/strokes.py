@@ -28,7 +28,7 @@ import numpy as np
 
 from regard._lazy import nearest
 from regard.data import SPLITS, untrusted
-from regard.data.text import BadLines, clean, numbered_lines
+from regard.data.lines import BadLines, clean, numbered_lines
 
 LONGEST, CHARACTERS = 100_000, 1_000
 """Points and characters that a line of a file may have."""

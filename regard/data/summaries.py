@@ -21,8 +21,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from regard.data import parts, untrusted
+from regard.data.lines import clean
 from regard.data.running import BODY
-from regard.data.text import clean
 
 ENDINGS = (".jsonl", ".ndjson", ".tsv", ".json", ".zip")
 TURNS = 4

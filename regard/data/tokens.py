@@ -22,7 +22,7 @@ from tokenizers import Tokenizer as Backend
 from regard import _files
 from regard._lazy import nearest
 from regard.data import untrusted
-from regard.data.text import clean
+from regard.data.lines import clean
 
 PAD, BOS, EOS, UNKNOWN = range(4)
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")

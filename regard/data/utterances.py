@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data import SPLITS, sound, untrusted
-from regard.data.text import BadLines, clean, numbered_lines
+from regard.data.lines import BadLines, clean, numbered_lines
 
 TABLE = "transcripts.tsv"
 SUFFIXES = (".wav", ".flac")

@@ -21,8 +21,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.data.lines import BadLines, clean, numbered_lines
 from regard.data.photographs import Album, Photograph, divided
-from regard.data.text import BadLines, clean, numbered_lines
 
 PAIRS = "qa_pairs.txt"
 TABLE = "questions.tsv"

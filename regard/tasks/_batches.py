@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.text import BadLines, Position
+from regard.data.lines import BadLines
+from regard.data.text import Position
 from regard.data.tokens import PAD, Ragged
 from regard.tasks.task import Chunk, Loader
 

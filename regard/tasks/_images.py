@@ -23,9 +23,9 @@ from regard.axes import Axis, Places
 from regard.data import SPLITS, photographs, scenes
 from regard.data.download import locate
 from regard.data.features import Features, Store
+from regard.data.lines import BadLines
 from regard.data.photographs import FITS, Photograph, Source
 from regard.data.scenes import Scene
-from regard.data.text import BadLines
 from regard.questions import Image, Input, Number
 from regard.tasks.task import VISION, AskedTask, Batch, check_split
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard.axes import Axis, Words
-from regard.data.text import BadLines, Corpus, Files, Pairs, Position, clean
+from regard.data.lines import BadLines, clean
+from regard.data.text import Corpus, Files, Pairs, Position
 from regard.data.tokens import BOS, EOS, Ragged, Tokenizer
 from regard.decode.written import Written
 from regard.metrics import text

@@ -26,8 +26,8 @@ import torch
 from regard.axes import Axis, Words
 from regard.data import SPLITS, letters, strokes
 from regard.data.download import locate
+from regard.data.lines import BadLines, clean
 from regard.data.strokes import Line
-from regard.data.text import BadLines, clean
 from regard.metrics import strokes as metrics
 from regard.questions import SEED, Choice, Input, Number, Text
 from regard.tasks._words import plan

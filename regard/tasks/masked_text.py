@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from regard.axes import Axis, Words
-from regard.data.text import clean
+from regard.data.lines import clean
 from regard.data.tokens import BOS, EOS, SPECIAL, UNKNOWN, Ragged
 from regard.questions import Input, Text
 from regard.tasks._batches import pad

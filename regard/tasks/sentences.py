@@ -26,8 +26,8 @@ import torch
 from regard.axes import Axis, Words
 from regard.data import SPLITS, made_text, parts, sentences
 from regard.data.download import locate
+from regard.data.lines import clean
 from regard.data.sentences import Labelled
-from regard.data.text import clean
 from regard.data.tokens import BOS, EOS, LEVELS, Ragged, Tokenizer
 from regard.metrics import classes as metrics
 from regard.questions import Input, Number, Text

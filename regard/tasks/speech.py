@@ -25,8 +25,8 @@ from torch import Tensor
 
 from regard.data import SPLITS, made_speech, sound, utterances
 from regard.data.download import locate
+from regard.data.lines import BadLines, numbered_lines
 from regard.data.made_speech import Voice
-from regard.data.text import BadLines, numbered_lines
 from regard.tasks._sounds import Item, Sounds, SoundTask
 from regard.tasks._words import plan
 from regard.tasks.task import Batch, Loader, check_split, drawn, loader_of

@@ -15,9 +15,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from regard._lazy import nearest
+from regard.data import corpora
 from regard.data import text as texts
 from regard.data.download import locate
-from regard.data.text import BadLines, Corpus, Files, Listed, Pairs, Parallel, Tabs
+from regard.data.lines import BadLines
+from regard.data.text import Corpus, Files, Listed, Pairs, Parallel, Tabs
 from regard.data.tokens import LEVELS, Tokenizer
 from regard.tasks._batches import PairLoader
 from regard.tasks._pairs import PairTask
@@ -145,7 +147,7 @@ def _found(config: Config, data: Any) -> dict[str, Files]:
     """The files of each split that has some."""
     names = {"train": config.train, "valid": config.valid, "test": config.test}
     columns = _columns(config.columns) if config.columns else None
-    return texts.find(locate(data or config.data), config.src, config.tgt, columns, names)
+    return corpora.find(locate(data or config.data), config.src, config.tgt, columns, names)
 
 
 def _generated() -> Iterator[tuple[str, Corpus]]:

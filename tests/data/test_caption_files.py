@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from regard.data import captions
-from regard.data.text import BadLines
+from regard.data.lines import BadLines
 
 
 def image(path, number=0):

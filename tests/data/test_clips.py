@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from regard.data import clips, untrusted
-from regard.data.text import BadLines
+from regard.data.lines import BadLines
 
 
 def features(seed=0, shape=(5, 6)):

@@ -8,7 +8,7 @@ from PIL import Image
 
 from regard.data import image_sets
 from regard.data.image_sets import Nouns
-from regard.data.text import BadLines
+from regard.data.lines import BadLines
 
 
 @pytest.fixture

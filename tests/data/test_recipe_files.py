@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from regard.data import recipes
+from regard.data.lines import BadLines
 from regard.data.recipes import Names, Recipe, plain
-from regard.data.text import BadLines
 
 
 def line(title="Pie", **changes):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.data import letters, strokes
-from regard.data.text import BadLines
+from regard.data.lines import BadLines
 
 SQUARE = [[[0, 0], [4, 0], [4, 4]], [[1, 1], [2, 3]]]
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data import corpora
 from regard.data import text as _text
-from regard.data.text import BadLines, JsonLines, Parallel, Position, Tabs
+from regard.data.lines import BadLines
+from regard.data.text import JsonLines, Parallel, Position, Tabs
 
 
 def write(path, lines, *, ending="\n", last="\n"):
@@ -186,7 +188,7 @@ def test_sample_is_from_all_over_the_file(tmp_path):
 
 class TestLayouts:
     def roles(self, folder, *args, **settings):
-        found = _text.find(folder, "en", "de", *args, **settings)
+        found = corpora.find(folder, "en", "de", *args, **settings)
         return {role: [path.name for path in corpus.files] for role, corpus in found.items()}
 
     def put(self, folder, *names):
@@ -214,7 +216,7 @@ class TestLayouts:
     @pytest.mark.parametrize(("source", "target", "columns"), [("en", "fr", (1, 2)), ("fr", "en", (2, 1))])
     def test_the_first_line_may_name_the_columns(self, tmp_path, source, target, columns):
         (tmp_path / "pairs.tsv").write_text("en\tfr\nHello.\tBonjour.\n")
-        found = _text.find(tmp_path, source, target)["train"]
+        found = corpora.find(tmp_path, source, target)["train"]
         assert found.columns == columns
         ((pairs, _),) = found.chunks(BadLines())
         said = {"en": "Hello.", "fr": "Bonjour."}
@@ -223,23 +225,23 @@ class TestLayouts:
     def test_what_contradicts_the_first_line_is_refused(self, tmp_path):
         (tmp_path / "pairs.tsv").write_text("en\tfr\nHello.\tBonjour.\n")
         with pytest.raises(ValueError, match="no column is called 'de'; its first line names en, fr"):
-            _text.find(tmp_path, "en", "de")
+            corpora.find(tmp_path, "en", "de")
         with pytest.raises(ValueError, match=r"columns = 1,2, but .* fr is column 2 and en column 1"):
-            _text.find(tmp_path, "fr", "en", (1, 2))
+            corpora.find(tmp_path, "fr", "en", (1, 2))
 
     def test_a_file_that_is_named_after_the_source_is_turned(self, tmp_path):
         (tmp_path / "fra.txt").write_text("Hello.\tBonjour.\n")
-        assert _text.find(tmp_path, "fr", "en")["train"].columns == (2, 1)
-        assert _text.find(tmp_path, "en", "fr")["train"].columns == (1, 2)
-        assert _text.find(tmp_path, "fr", "en", (1, 2))["train"].columns == (1, 2)
+        assert corpora.find(tmp_path, "fr", "en")["train"].columns == (2, 1)
+        assert corpora.find(tmp_path, "en", "fr")["train"].columns == (1, 2)
+        assert corpora.find(tmp_path, "fr", "en", (1, 2))["train"].columns == (1, 2)
 
     def test_of_two_languages_the_one_that_is_wanted(self, tmp_path):
         for name in ("spa", "deu"):
             (tmp_path / f"{name}.txt").write_text(f"Hello.\t{name}\n")
-        assert _text.find(tmp_path, "en", "de")["train"].files == (tmp_path / "deu.txt",)
-        assert _text.find(tmp_path, "en", "es")["train"].files == (tmp_path / "spa.txt",)
+        assert corpora.find(tmp_path, "en", "de")["train"].files == (tmp_path / "deu.txt",)
+        assert corpora.find(tmp_path, "en", "es")["train"].files == (tmp_path / "spa.txt",)
         with pytest.raises(ValueError, match="Found: deu, spa"):
-            _text.find(tmp_path, "en", "fr")
+            corpora.find(tmp_path, "en", "fr")
 
     def test_names_say_what_files_cannot(self, tmp_path):
         self.put(tmp_path, *(f"{s}.{e}" for s in ("all", "newstest2013", "newstest2014") for e in ("en", "de")))
@@ -261,18 +263,18 @@ class TestLayouts:
     def test_half_a_pair(self, tmp_path):
         (tmp_path / "train.en").write_text("Hello.\n")
         with pytest.raises(ValueError, match=r"train\.en is there, but not train\.de"):
-            _text.find(tmp_path, "en", "de")
+            corpora.find(tmp_path, "en", "de")
 
     def test_empty_files(self, tmp_path):
         for language in ("en", "de"):
             (tmp_path / f"train.{language}").write_text("")
         with pytest.raises(ValueError, match=r"train\.en and .*train\.de: empty, but it is the text for train"):
-            _text.find(tmp_path, "en", "de")
+            corpora.find(tmp_path, "en", "de")
         for language in ("en", "de"):
             (tmp_path / f"train.{language}").unlink()
             with gzip.open(tmp_path / f"train.{language}.gz", "wb"):
                 pass
-        found = _text.find(tmp_path, "en", "de")["train"]
+        found = corpora.find(tmp_path, "en", "de")["train"]
         with pytest.raises(ValueError, match=r"train\.en\.gz: there is no sentence in it"):
             _text.hold_out(found, {"test": 3}, BadLines())
 

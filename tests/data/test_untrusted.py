@@ -18,11 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from regard.data import graph_files, graph_tables, planetoid, squad, untrusted
+from regard.data import corpora, graph_files, graph_tables, lines, planetoid, squad, untrusted
 from regard.data import ppi as ppi_files
 from regard.data import text as texts
 from regard.data.images import read_idx, read_idx_folder, read_image, read_image_folder, read_npz
-from regard.data.text import BadLines, JsonLines, Parallel
+from regard.data.lines import BadLines
+from regard.data.text import JsonLines, Parallel
 
 
 @contextmanager
@@ -89,9 +90,9 @@ def test_only_files_are_read(tmp_path, reader, kind):
 def test_a_corpus_is_no_device(tmp_path):
     os.mkfifo(tmp_path / "train.tsv")
     with pytest.raises(ValueError, match=r"train\.tsv: there is no such file"):
-        texts.find(tmp_path / "train.tsv", "en", "de")
+        corpora.find(tmp_path / "train.tsv", "en", "de")
     with pytest.raises(ValueError, match="no text to train on"):
-        texts.find(tmp_path, "en", "de")
+        corpora.find(tmp_path, "en", "de")
 
 
 def test_what_is_compressed_is_bounded(tmp_path, small):
@@ -308,7 +309,7 @@ def test_a_line_of_combining_marks(marks):
     """unicodedata.normalize alone takes minutes for all but the last."""
     text = "a" + marks * (200_000 // len(marks))
     began = time.process_time()
-    found = texts.clean(text)
+    found = lines.clean(text)
     assert time.process_time() - began < 20
     assert len(found) >= 199_998
 
@@ -322,13 +323,14 @@ MARKS = st.text(
 @given(st.lists(MARKS | st.text(), max_size=4), st.integers(1, 5))
 def test_long_runs_are_composed_as_short_ones_are(parts, times):
     text = "".join(parts) * times
-    assert texts.clean(text) == " ".join(unicodedata.normalize("NFC", text).split())
+    assert lines.clean(text) == " ".join(unicodedata.normalize("NFC", text).split())
 
 
 @pytest.mark.parametrize("skip", [False, True])
 def test_a_line_without_end_is_not_passed_over(tmp_path, monkeypatch, skip):
-    monkeypatch.setattr(texts, "LONGEST", 1 << 10)
-    monkeypatch.setattr(texts, "ENDLESS", 1 << 20)
+    for module in (texts, lines):
+        monkeypatch.setattr(module, "LONGEST", 1 << 10)
+    monkeypatch.setattr(lines, "ENDLESS", 1 << 20)
     for name in ("train.en.gz", "train.de.gz"):
         (tmp_path / name).write_bytes(gzip.compress(b"a\n" + bytes(20 << 20)))
     corpus = Parallel((tmp_path / "train.en.gz", tmp_path / "train.de.gz"))
@@ -497,7 +499,7 @@ def good():
     folder = {kind: {f"cat/{n}.png": saved(pixels, kind) for n in range(4)} for kind in ("PNG", "JPEG", "GIF", "TIFF")}
 
     def corpus(folder):
-        return list(texts.find(folder, "en", "de")["train"].chunks(BadLines(skip=True)))
+        return list(corpora.find(folder, "en", "de")["train"].chunks(BadLines(skip=True)))
 
     return {
         "csv": ({f"{name}.csv": whole.encode() for name, whole in CSV.items()}, graph_files.read),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.data import sound, utterances
-from regard.data.text import BadLines
+from regard.data.lines import BadLines
 
 WAVE = sound.wav((0.5 * np.sin(np.arange(4000) / 3)).astype(np.float32))
 

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from regard.data import visual_questions
+from regard.data.lines import BadLines
 from regard.data.photographs import Photograph, divided
-from regard.data.text import BadLines
 from regard.data.visual_questions import Asked, plain
 
 
