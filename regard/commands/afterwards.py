@@ -79,3 +79,24 @@ def export_command(
         exports.write(runs.load(folder, which=which, trust=trust), to, out, quantization=quantization)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     print(f"{out}: {size / 1e6:.1f} MB")
+
+
+@app.command("dictionary", epilog=examples("dictionary runs/translate --out words.tsv"))
+def dictionary_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that translates.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where it goes: word, tab, word.")],
+    data: Data = None,
+    rounds: Annotated[int, typer.Option("--rounds", help="Of expectation-maximization.", min=1)] = 5,
+) -> None:
+    """Learn a dictionary from the training text. By IBM Model 1; `predict RUN replace_unknown=FILE` puts its
+    words where the system wrote that it knows none."""
+    from regard import _files, runs
+
+    task = runs.load(folder, data=data).task
+    if not hasattr(task, "lexicon"):
+        raise ValueError(f"{folder}: this task ({type(task).__name__}) has no pairs of sentences to learn from")
+    from regard.data import lexicon
+
+    best = lexicon.best(task.lexicon(rounds=rounds))
+    _files.replace(out, "".join(f"{word}\t{other}\n" for word, other in best.items()).encode())
+    print(f"{out}: {len(best):,} words")

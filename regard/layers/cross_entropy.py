@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from regard.kernels import vocabulary
 
@@ -35,15 +36,22 @@ class Entropy(NamedTuple):
 def cross_entropy(rows: Tensor, output: nn.Linear, wanted: Tensor, smoothing: float = 0.0) -> Entropy:
     """Of rows (N, D) that ``output`` turns into logits (N, V), where ``wanted`` (N,) is right; with label smoothing ε
     (Szegedy et al. 2015, arXiv:1512.00567), for which no dense target is made."""
-    if not vocabulary.trains(rows, output.weight):
-        log_prob = torch.log_softmax(output(rows).float(), dim=-1)
+    return cross_entropy_of(rows, output.weight, output.bias, wanted, smoothing)
+
+
+def cross_entropy_of(
+    rows: Tensor, weight: Tensor, bias: Tensor | None, wanted: Tensor, smoothing: float = 0.0
+) -> Entropy:
+    """The same of a layer's weight (V, D) and bias (V,)."""
+    if not vocabulary.trains(rows, weight):
+        log_prob = torch.log_softmax(functional.linear(rows, weight, bias).float(), dim=-1)
         each = log_prob.gather(-1, wanted[:, None])[:, 0]
         nll, right = -each.sum(), (each >= log_prob.detach().amax(-1)).sum()
         loss = (1 - smoothing) * nll - smoothing * log_prob.mean(-1).sum() if smoothing else nll
         return Entropy(loss, nll.detach(), right)
-    learning = torch.is_grad_enabled() and (rows.requires_grad or output.weight.requires_grad)
+    learning = torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)
     kind = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
-    return Entropy(*_Pieces.apply(rows, output.weight, output.bias, wanted, smoothing, learning, kind))
+    return Entropy(*_Pieces.apply(rows, weight, bias, wanted, smoothing, learning, kind))
 
 
 class _Pieces(torch.autograd.Function):

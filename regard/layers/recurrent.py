@@ -15,9 +15,7 @@ def flip(sequence: Tensor, lengths: Tensor) -> Tensor:
     return sequence.gather(1, index)
 
 
-def both_ways(
-    forwards: nn.RNNBase, backwards: nn.RNNBase, sequence: Tensor, lengths: Tensor
-) -> tuple[Tensor, Tensor]:
+def both_ways(forwards: nn.RNNBase, backwards: nn.RNNBase, sequence: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """The states of two recurrent layers, (B, S, hidden) each: one reads from the front, the other from the end of
     each item."""
     ahead, _ = forwards(sequence)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.layers.cross_entropy import cross_entropy
+from regard.layers.sampled import sampled_cross_entropy
 
 Batch = Mapping[str, Tensor]
 PAD, BOS, EOS, UNKNOWN = range(4)
@@ -52,12 +53,17 @@ def initialize(words: nn.Embedding, spread: float) -> None:
         words.weight.normal_(std=spread)[PAD] = 0
 
 
-def loss(hidden: Tensor, output: nn.Linear, batch: Batch, smoothing: float = 0.0) -> dict[str, Tensor]:
+def loss(
+    hidden: Tensor, output: nn.Linear, batch: Batch, smoothing: float = 0.0, *, sampled: int = 0
+) -> dict[str, Tensor]:
     """Cross-entropy of (B, T, D) decoder states, means over the target's tokens; logits are computed only where there
-    is one."""
+    is one, and with ``sampled`` only of that many words (:mod:`regard.layers.sampled`)."""
     target = batch["target"][:, 1:]
     real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]  # (B, T)
-    found = cross_entropy(hidden[real], output, target[real], smoothing)
+    if 0 < sampled < output.out_features:
+        found = sampled_cross_entropy(hidden[real], output, target[real], sampled)
+    else:
+        found = cross_entropy(hidden[real], output, target[real], smoothing)
     count = real.sum()
     share = 1 / count.clamp_min(1)
     return {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}

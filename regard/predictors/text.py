@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import json
@@ -19,12 +20,14 @@ from torch import Tensor
 from regard import decode, record
 from regard._lazy import nearest
 from regard.axes import Words, merge
-from regard.data.tokens import UNKNOWN
+from regard.data.tokens import BOS, EOS, UNKNOWN
+from regard.decode.candidates import Candidates, translation_ids
 from regard.decode.written import Written
 from regard.explain import flow, rollout
 from regard.predictors._heads import Heads, head_name
 from regard.predictors._processes import spread
 from regard.predictors.predictor import Answer, lines, track
+from regard.questions import Flag, Input
 from regard.views import heads
 from regard.views.picture import Picture
 
@@ -95,6 +98,28 @@ class Text(Heads):
         waiting = iter(sentences)
         while group := list(itertools.islice(waiting, chunk)):
             yield from self._group(group, nbest, alignments, dictionary, generator)
+
+    _candidates: tuple[Tensor, int] | None = None
+
+    def list_candidates(
+        self,
+        frequent: int = 15_000,
+        most: int = 10,
+        lexicon: Mapping[str, Sequence[tuple[str, float]]] | None = None,
+    ) -> None:
+        """From now on write only the ``frequent`` most frequent words and ``most`` translations of each source word
+        (Jean et al. 2015); the dictionary is learned from the training text if None."""
+        source, target = self.task.source, self.task.target
+        if getattr(self.task.config, "level", "word") != "word":
+            raise ValueError(f"candidate lists are of words, and this task has level = {self.task.config.level!r}")
+        known, wanted = (
+            {p.strip(): i for i, p in enumerate(side.pieces(range(len(side))))} for side in (source, target)
+        )
+        table = translation_ids(lexicon or self.task.lexicon(), known, wanted, most)
+        self._candidates = table, frequent
+
+    def writer(self, model: Any) -> Any:
+        return model if self._candidates is None else Candidates(model, *self._candidates)
 
     def write(self, items: Sequence[str], *, nbest: int = 1, size: int | None = None) -> list[list[Written]]:
         """As for every writer; an empty sentence has an empty answer."""
@@ -274,6 +299,63 @@ class Text(Heads):
 
     # Questions
 
+    @classmethod
+    def inputs(cls, task: Any) -> Mapping[str, Input]:
+        """Those of every writer, and whether to show all heads."""
+        about = "Encoder and decoder self-attention and cross-attention, every layer and head."
+        shown = Flag(default=False, option=True, title="All layers and heads", about=about)
+        return {**super().inputs(task), "heads": shown}
+
+    def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
+        """As for every writer; with ``heads``, also all layers and heads of each attention."""
+        answers = super().ask(questions)
+        for row, (question, answer) in enumerate(zip(questions, answers, strict=True)):
+            if not (self.has_heads and question.pictures and isinstance(answer, Answer) and answer.text):
+                continue
+            config = self.model.config
+            chosen = head_name(config.alignment_layer % config.decoder_layers, config.alignment_head).split(".")
+            which = f"head {chosen[1]}" if chosen[1] != "mean" else "the mean of its heads"
+            told = f"The alignment is the cross-attention of layer {chosen[0]}, {which}."
+            if question.heads:
+                shown = [*answer.pictures, *self._all_heads(question.text, answer.text)]
+                told += " Choose another below, under cross-attention."
+                answers[row] = dataclasses.replace(answer, notes=[*answer.notes, told], pictures=shown)
+            else:
+                more = ("Show all layers and heads", {"heads": True})
+                answers[row] = dataclasses.replace(answer, notes=[*answer.notes, told], next=[*answer.next, more])
+        return answers
+
+    @torch.inference_mode()
+    def _all_heads(self, source: str, target: str) -> Iterator[Picture]:
+        """A picture of all layers and heads for each attention of a translation, between its tokens."""
+        ((_, batch),) = self.task.batches([source])
+        ids = self.task.target.encode(target)
+        batch["target"] = torch.tensor([[BOS, *ids, EOS]])
+        batch["target_lengths"] = torch.tensor([len(ids) + 1])
+        with record(self.model) as tape:
+            self.model(self.moved(batch))
+        read = [*self.task.source.surfaces(source), "</s>"]
+        written = self.task.target.surfaces(target)
+        sides = {
+            "encoder": (read, read, "Encoder self-attention"),
+            "decoder": (["<s>", *written], ["<s>", *written], "Decoder self-attention"),
+            "cross": ([*written, "</s>"], read, "Cross-attention"),
+        }
+        for side, (rows, columns, title) in sides.items():
+            names = [name for name in tape if ("cross" if name.endswith("cross") else name.partition(".")[0]) == side]
+            if not names:
+                continue
+            weights = torch.stack([tape[name].weights[0] for name in names]).cpu()
+            if weights.shape[-2:] != (len(rows), len(columns)):  # a long sentence was cut
+                continue
+            word = "it" if side == "encoder" and "it" in rows else None
+            yield Picture(
+                title,
+                partial(heads.terminal, weights, rows, columns, word=word),
+                partial(heads.view, weights, rows, columns, word=word, title=title),
+                partial(heads.figure, weights, rows, columns, title=title),
+            )
+
     @property
     def title(self) -> str:
         """From which language into which."""
@@ -285,7 +367,10 @@ class Text(Heads):
         """English sentences for those who read English; else what the task itself makes up."""
         if self.recipe.sections["task"]["name"] != "translation":
             return [self.Question(text=text) for text in self.task.pairs("test").source[:3]]
-        return [self.Question(text=text) for text in SENTENCES] if self.task.config.src == "en" else []
+        if self.task.config.src != "en":
+            return []
+        asked = [self.Question(text=text) for text in SENTENCES]
+        return [*asked, self.Question(text=TIRED, heads=True)] if self.has_heads else asked
 
     def data(self) -> str:
         """The data set that the recipe names."""
@@ -309,12 +394,13 @@ class Text(Heads):
 
 
 LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian", "pt": "Portuguese"}
+TIRED = "The animal didn't cross the street because it was too tired."
 SENTENCES = ("I love coffee.", "She didn't tell me where she was going.", "The red house is near the river.")
 
 
-def _dictionary(path: Path) -> dict[str, str]:
+def _dictionary(path: str | Path) -> dict[str, str]:
     words = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         source, tab, target = line.partition("\t")
         if line.strip() and not tab:
             raise ValueError(f"{path}, line {number}: a dictionary has word TAB word, but here is {line!r}")

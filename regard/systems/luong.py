@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 import regard
 from regard import masks
-from regard.layers import text
+from regard.layers import sampled, text
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import flip, packed
 from regard.layers.use import Use
@@ -60,10 +60,13 @@ class Config:
     """Standard deviation of the word vectors at first. The paper's, uniform in ±0.1, suits long training by SGD; Adam
     moves a number by about its rate, and in a short training small words never become large enough to be heard."""
     label_smoothing: float = 0.0
+    sampled: int = 0
+    """Words of the target's vocabulary that a training step scores (Jean et al. 2015); 0 = all of them."""
     max_length: int = 100
     """The longest source that the location score can point into."""
 
     def __post_init__(self) -> None:
+        sampled.check(self.sampled, self.label_smoothing)
         if self.score not in SCORES:
             raise ValueError(f"score is one of {', '.join(SCORES)}, not {self.score!r}")
         if self.local not in LOCAL:
@@ -113,13 +116,17 @@ class Luong(nn.Module):
         words = self.dropout(self.target(text.inputs(batch)))
         if not self.feeds:
             hidden, _ = self._look(self.decoder(words, state)[0], memory, None)
-            return text.loss(hidden, self.output, batch, self.config.label_smoothing)
+            return self._loss(hidden, batch)
         looks, seen, each = self._first_look(memory), words.new_zeros(words.shape[0], self.config.hidden), []
         for word in words.unbind(1):
             seen, state, out = self._advance(word, seen, state, memory, looks)
             looks = out and out.state
             each.append(seen)
-        return text.loss(torch.stack(each, 1), self.output, batch, self.config.label_smoothing)
+        return self._loss(torch.stack(each, 1), batch)
+
+    def _loss(self, hidden: Tensor, batch: text.Batch) -> dict[str, Tensor]:
+        few = self.config.sampled if self.training else 0
+        return text.loss(hidden, self.output, batch, self.config.label_smoothing, sampled=few)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
         """The encoder's states, remembered, and its last ones."""

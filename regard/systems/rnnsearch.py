@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 import regard
 from regard import masks
-from regard.layers import text
+from regard.layers import sampled, text
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import both_ways
 from regard.layers.use import Use
@@ -46,6 +46,11 @@ class Config:
     spread: float = 0.1
     """Standard deviation of the word vectors at first."""
     label_smoothing: float = 0.0
+    sampled: int = 0
+    """Words of the target's vocabulary that a training step scores (Jean et al. 2015); 0 = all of them."""
+
+    def __post_init__(self) -> None:
+        sampled.check(self.sampled, self.label_smoothing)
 
 
 class RNNsearch(nn.Module):
@@ -99,7 +104,11 @@ class RNNsearch(nn.Module):
             contexts.append(context)
             state = self.cell(torch.cat([word, context], -1), state)
         hidden = self._read(torch.stack(states, 1), words, torch.stack(contexts, 1))
-        return text.loss(hidden, self.output, batch, self.config.label_smoothing)
+        return self._loss(hidden, batch)
+
+    def _loss(self, hidden: Tensor, batch: text.Batch) -> dict[str, Tensor]:
+        few = self.config.sampled if self.training else 0
+        return text.loss(hidden, self.output, batch, self.config.label_smoothing, sampled=few)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
         """The annotations, remembered, and s₀."""

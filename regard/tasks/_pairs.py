@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard.axes import Axis, Words
+from regard.data import lexicon
 from regard.data.lines import BadLines, clean
 from regard.data.text import Corpus, Files, Pairs, Position
 from regard.data.tokens import BOS, EOS, Ragged, Tokenizer
@@ -74,6 +75,12 @@ class PairTask(AskedTask):
             columns.lines.extend(pairs.lines)
         return columns
 
+    def lexicon(self, split: str = "train", *, rounds: int = 5) -> dict[str, list[tuple[str, float]]]:
+        """Translations of source words with their probabilities, learned from a split (:mod:`regard.data.lexicon`)."""
+        sides = zip((self.source, self.target), self.pairs(split)[:2])
+        source, target = ([tokenizer.surfaces(text) for text in texts] for tokenizer, texts in sides)
+        return lexicon.learn(source, target, rounds=rounds)
+
     def batches_of(self, split: str, seed: int, shuffle: bool) -> PairLoader:
         corpus = self.corpus(split)
         settings: dict[str, Any] = dict(tokens=self.config.batch_tokens, seed=seed, shuffle=shuffle)
@@ -86,7 +93,7 @@ class PairTask(AskedTask):
 
             return PairLoader(read, bad=bad, size=corpus.size, **settings)
         parts = [self._encode(pairs, corpus, bad) for pairs, _ in corpus.chunks(bad)]
-        encoded = Encoded(Ragged.join([part.source for part in parts]), Ragged.join([part.target for part in parts]))
+        encoded = Encoded.join(parts)
         if not len(encoded.source.lengths):
             raise ValueError(f"{corpus.place(0)}: no pair of sentences for {split!r} ({bad})")
         return PairLoader(encoded, bad=bad, **settings)
@@ -168,10 +175,7 @@ class PairTask(AskedTask):
 
     @classmethod
     def unpack(cls, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
-        if (folder / "tokenizer.json").exists():
-            both = Tokenizer.load(folder / "tokenizer.json")
-            return {"source": both, "target": both}
-        return {side: Tokenizer.load(folder / f"{side}.json") for side in ("source", "target")}
+        return _both_of(folder)
 
     @property
     def _skips(self) -> bool:
@@ -189,6 +193,21 @@ class PairTask(AskedTask):
             what = f"{lengths[side, row]:,} tokens, more than max_length = {self.config.max_length:,}"
             bad.add("too long", corpus.place(side), pairs.lines[row], what)
         return Encoded(_framed(sides[0], keep, bos=False), _framed(sides[1], keep, bos=True))
+
+
+def tokenizers_of(run: str) -> dict[str, Tokenizer]:
+    """Those of both sides of the run in a folder."""
+    folder = Path(run).expanduser() / "task"
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "source.json")):
+        raise ValueError(f"tokens = {run}: it is no run with a tokenizer, since {folder} has none")
+    return _both_of(folder)
+
+
+def _both_of(folder: Path) -> dict[str, Tokenizer]:
+    if (folder / "tokenizer.json").exists():
+        both = Tokenizer.load(folder / "tokenizer.json")
+        return {"source": both, "target": both}
+    return {side: Tokenizer.load(folder / f"{side}.json") for side in ("source", "target")}
 
 
 def _framed(ragged: Ragged, keep: np.ndarray, *, bos: bool) -> Ragged:
