@@ -7,7 +7,7 @@ goes on with the very next batch, also in the middle of a file that is larger th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,6 +28,15 @@ class Encoded(NamedTuple):
 
     source: Ragged
     target: Ragged
+    affiliation: Ragged | None = None
+    """Of each token to predict, the place in the source that it comes from, where that is known."""
+
+    @staticmethod
+    def join(parts: Sequence[Encoded]) -> Encoded:
+        """One after the other."""
+        known = [part.affiliation for part in parts if part.affiliation is not None]
+        source, target = (Ragged.join([getattr(part, side) for part in parts]) for side in ("source", "target"))
+        return Encoded(source, target, Ragged.join(known) if known else None)
 
     def batch(self, rows: np.ndarray) -> Batch:
         """The chosen pairs, padded."""
@@ -38,6 +47,7 @@ class Encoded(NamedTuple):
             "source_lengths": source_lengths,
             "target": target,
             "target_lengths": target_lengths - 1,
+            **({} if self.affiliation is None else {"affiliation": pad(self.affiliation, rows)[0]}),
         }
 
 
@@ -154,7 +164,7 @@ class PairLoader(Loader):
     def _told(self) -> str:
         """What there is, how much of the batches is padding, and what was left out."""
         if isinstance(self._data, Encoded):
-            source, target = (len(side.ids) for side in self._data)
+            source, target = len(self._data.source.ids), len(self._data.target.ids)
             pairs = len(self._data.source.lengths)
             found = [f"{pairs:,} pairs", f"{source:,} source and {target:,} target tokens", f"{len(self):,} batches"]
         else:

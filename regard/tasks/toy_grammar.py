@@ -19,10 +19,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from regard.data.lines import BadLines
 from regard.data.text import Corpus, Listed, Pairs, key
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import Ragged, Tokenizer
 from regard.metrics import alignment
 from regard.metrics.alignment import Link
+from regard.tasks._batches import Encoded
 from regard.tasks._pairs import PairTask
 
 NOUNS = {  # English: Spanish, and its gender
@@ -307,6 +309,8 @@ class Config:
     """So many names that translate to themselves and are in no vocabulary."""
     name_share: float = 0.2
     """How often a phrase is a name, if there are any."""
+    alignments: bool = False
+    """Do batches hold ``affiliation`` (B, T), the source word that each target word comes from?"""
     train_size: int = 20_000
     valid_size: int = 500
     test_size: int = 1000
@@ -318,6 +322,17 @@ class Config:
             raise ValueError(f"lengths from {self.shortest} to {self.longest}: at least 3, and the shortest first")
         if self.test_longest and self.test_longest < self.shortest:
             raise ValueError(f"test_longest = {self.test_longest} is below shortest = {self.shortest}")
+
+
+def affiliation(example: Example) -> list[int]:
+    """The place in the source that each target word comes from, as Devlin et al. 2014 have it: the middle one of
+    several; of a word without any, that of the nearest word that has one, the right one if both are as near. The end
+    comes from the end."""
+    words = len(example.target.split())
+    links = [sorted(s for s, t in example.alignment if t == place) for place in range(words)]
+    middle = {place: held[len(held) // 2] for place, held in enumerate(links) if held}
+    middle[words] = len(example.source.split())
+    return [middle[min(middle, key=lambda t: (abs(t - place), -t))] for place in range(words + 1)]
 
 
 _HOMES = ["test", "valid", *["train"] * 8]
@@ -361,6 +376,14 @@ class ToyGrammar(PairTask):
         source, target, _ = zip(*self._examples[split])
         numbers = list(range(1, len(source) + 1))
         return Listed(Pairs(list(source), list(target), numbers), (f"toy grammar, {split}",) * 2)
+
+    def _encode(self, pairs: Pairs, corpus: Corpus, bad: BadLines) -> Encoded:
+        encoded = super()._encode(pairs, corpus, bad)
+        if not self.config.alignments:
+            return encoded
+        known = {example.source: example for examples in self._examples.values() for example in examples}
+        rows = [affiliation(known[source]) for source in pairs.source]
+        return encoded._replace(affiliation=Ragged.of(rows))
 
     def evaluate(
         self, hypotheses: Sequence[str], split: str = "test", weights: Sequence[np.ndarray | None] | None = None

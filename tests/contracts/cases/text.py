@@ -40,6 +40,22 @@ def alone(batch: Batch) -> list[Batch]:
     ]
 
 
+def affiliated() -> Batch:
+    """The same with the source token that each target token comes from."""
+    batch = pairs()
+    places = torch.arange(T)[None] % batch["source_lengths"][:, None]
+    return {**batch, "affiliation": places}
+
+
+def alone_affiliated(batch: Batch) -> list[Batch]:
+    """These one by one."""
+    rows = alone(batch)
+    if "affiliation" in batch:
+        for b, row in enumerate(rows):
+            row["affiliation"] = batch["affiliation"][b : b + 1, : int(batch["target_lengths"][b])]
+    return rows
+
+
 def _case(looks: bool = True, **options: object) -> Case:
     sizes = {"source_vocab": VOCAB, "target_vocab": VOCAB, "dropout": 0.0}
     return Case({**sizes, **options}, pairs, alone, looks=looks)
@@ -64,6 +80,13 @@ CASES = {
         ),
         *(_luong(local="none", normalizer=normalizer) for normalizer in ("sparsemax", "hard")),
         _luong(attention=False, looks=False),
+    ],
+    "nnjm": [
+        Case(
+            {"source_vocab": VOCAB, "target_vocab": VOCAB, "embedding": 6, "hidden": 10, "radius": 2, "attention": 7},
+            affiliated,
+            alone_affiliated,
+        )
     ],
     "seq2seq": [
         _case(embedding=8, hidden=12, layers=2),
