@@ -36,6 +36,7 @@ def places(batch: Batch) -> dict[str, torch.Tensor]:
 
 SMALL = {"vocab": VOCAB, "longest": 9, "embedding": 8, "hidden": 6, "attention": 7, "spread": 0.5}
 CASES = {
+    "abs_summary": [Case({"vocab": VOCAB, "longest": 9, "embedding": 8, "hidden": 6, "context": 3}, pairs, apart)],
     "pointer_generator": [
         Case({**SMALL}, copied, apart, columns=places),
         Case({**SMALL, "coverage": 0.0}, copied, apart, columns=places),
