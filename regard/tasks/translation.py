@@ -22,7 +22,7 @@ from regard.data.lines import BadLines
 from regard.data.text import Corpus, Files, Listed, Pairs, Parallel, Tabs
 from regard.data.tokens import LEVELS, Tokenizer
 from regard.tasks._batches import PairLoader
-from regard.tasks._pairs import PairTask
+from regard.tasks._pairs import PairTask, tokenizers_of
 from regard.tasks.toy_grammar import sentence
 
 GENERATED = "generated"
@@ -56,6 +56,8 @@ class Config:
     shared: bool = True
     """One vocabulary for both languages?"""
     lowercase: bool = False
+    tokens: str = ""
+    """A run whose vocabulary is used instead of a learned one, so that ``init`` can start from its embeddings."""
     max_length: int = 256
     """Tokens of the longest sentence, eos included. A longer one in the data is an error, or left out with skip_bad."""
     batch_tokens: int = 4096
@@ -128,6 +130,9 @@ class Translation(PairTask):
 
     def make_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         train, config = self._corpora["train"], self.config
+        if config.tokens:
+            known = tokenizers_of(config.tokens)
+            return known["source"], known["target"]
         settings: dict[str, Any] = dict(level=config.level, vocab=config.vocab, lowercase=config.lowercase)
         whole = (pairs for pairs, _ in train.chunks(BadLines(config.skip_bad)))
         chunks = list(train.sample() if isinstance(train, Files) and self._streams(train) else whole)
