@@ -38,6 +38,7 @@ class Question(NamedTuple):
         span: the first and the last word of the first of them in the document; −1 if it is not a span.
         names: the words that are entities.
         place: where it stands, for messages.
+        history: of a conversation, the questions before it with their answers, the oldest first.
     """
 
     document: Text
@@ -46,6 +47,7 @@ class Question(NamedTuple):
     span: tuple[int, int] = (-1, -1)
     names: frozenset[str] = frozenset()
     place: str = ""
+    history: tuple[tuple[str, str], ...] = ()
 
 
 class Typed(NamedTuple):
@@ -55,6 +57,7 @@ class Typed(NamedTuple):
     question: str
     answer: str | None
     place: str
+    history: tuple[tuple[str, str], ...] = ()
 
 
 def read_typed(lines: Iterable[str], name: str) -> Iterator[Typed]:

@@ -36,15 +36,15 @@ def read(path: Path) -> list[list[Question]]:
 def parse(found: Any, name: str) -> list[list[Question]]:
     """The questions of each article of SQuAD's JSON. An error says which article, paragraph and question it is in."""
     articles = []
-    for number, article in enumerate(_list(found, "data", name), 1):
+    for number, article in enumerate(list_in(found, "data", name), 1):
         where = f"{name}, article {number}"
         if isinstance(article, dict) and isinstance(article.get("title"), str):
             where += f" ({article['title'][:60]})"
         questions = []
-        for count, paragraph in enumerate(_list(article, "paragraphs", where), 1):
+        for count, paragraph in enumerate(list_in(article, "paragraphs", where), 1):
             place = f"{where}, paragraph {count}"
-            document = Text.of(_text(paragraph, "context", place))
-            for at, entry in enumerate(_list(paragraph, "qas", place), 1):
+            document = Text.of(text_in(paragraph, "context", place))
+            for at, entry in enumerate(list_in(paragraph, "qas", place), 1):
                 questions.append(_question(entry, document, f"{place}, question {at}"))
         articles.append(questions)
     if not any(articles):
@@ -53,22 +53,23 @@ def parse(found: Any, name: str) -> list[list[Question]]:
 
 
 def _question(entry: Any, document: Text, place: str) -> Question:
-    asked = Text.of(_text(entry, "question", place))
+    asked = Text.of(text_in(entry, "question", place))
     name = entry.get("id")
     place += f" ({name[:40] if isinstance(name, str) else asked.raw[:40]})"
-    answers = _list(entry, "answers", place)
+    answers = list_in(entry, "answers", place)
     if not answers:
         raise ValueError(f"{place}: no answers; questions that cannot be answered, of SQuAD 2.0, are not read")
-    texts = tuple(_text(answer, "text", place) for answer in answers)
+    texts = tuple(text_in(answer, "text", place) for answer in answers)
     starts = [answer.get("answer_start") for answer in answers]
     for text, start in zip(texts, starts):
         if type(start) is not int or document.raw[start : start + len(text)] != text or start < 0:
             where = start if isinstance(start, int | str) else type(start).__name__
             raise ValueError(f"{place}: answer_start is {where!s:.40}, but {text[:40]!r} does not stand there")
-    return Question(document, asked, texts, _span(document, starts[0], starts[0] + len(texts[0]), place), place=place)
+    span = words_in(document, starts[0], starts[0] + len(texts[0]), place)
+    return Question(document, asked, texts, span, place=place)
 
 
-def _span(document: Text, start: int, end: int, place: str) -> tuple[int, int]:
+def words_in(document: Text, start: int, end: int, place: str) -> tuple[int, int]:
     """The words that a piece of the text lies in."""
     first = bisect_right(document.places, start, key=lambda word: word[1])
     last = bisect_left(document.places, end, key=lambda word: word[0]) - 1
@@ -77,14 +78,16 @@ def _span(document: Text, start: int, end: int, place: str) -> tuple[int, int]:
     return first, last
 
 
-def _list(holder: Any, key: str, place: str) -> list[Any]:
+def list_in(holder: Any, key: str, place: str) -> list[Any]:
+    """The list under a key of a JSON object; an error names the place."""
     found = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(found, list):
         raise ValueError(f"{place}: {key!r} must be a list")
     return found
 
 
-def _text(holder: Any, key: str, place: str) -> str:
+def text_in(holder: Any, key: str, place: str) -> str:
+    """The text under a key of a JSON object, which must not be empty; an error names the place."""
     found = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(found, str) or not re.search(r"\S", found):
         raise ValueError(f"{place}: {key!r} must be a text, and not empty")

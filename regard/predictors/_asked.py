@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.predictors import _asking
-from regard.predictors.predictor import CHUNK, Predictor
+from regard.predictors.predictor import CHUNK, Answer, Predictor
 from regard.questions import Input, form
 from regard.views.picture import Picture
+
+GO_ON = "Go on"
+"""What the button says that takes a conversation to its next turn."""
 
 
 class AskedPredictor(Predictor):
@@ -54,6 +57,11 @@ class AskedPredictor(Predictor):
             except ValueError as error:
                 answers[row] = error
         return answers, items
+
+    def followed(self, question: Any, answer: Answer) -> Answer:
+        """An answer with the next question of a conversation, if it is one."""
+        changed = self.task.follow(question, answer.text)
+        return dataclasses.replace(answer, next=[*answer.next, (GO_ON, changed)]) if changed else answer
 
     def answer(self, file: Path | None, *, as_json: bool = False, **fields: Any) -> Iterator[str]:
         """What ``regard predict`` prints: the answer to each question of a file, or of standard input.

@@ -87,7 +87,7 @@ class Classifier(AskedPredictor):
         """All in batches."""
         answers, items = self.read(questions)
         for (row, item), found in zip(items.items(), self.predict(list(items.values())), strict=True):
-            answers[row] = self._answer(item, found)
+            answers[row] = self.followed(questions[row], self._answer(item, found))
         return answers
 
     def _use(self, name: str) -> Use | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.axes import Words
+from regard.data import turns
 from regard.data.passages import Question as Asked
 from regard.data.passages import Typed, read_typed
 from regard.predictors.predictor import Answer, Predictor, lines, percent, track
-from regard.questions import Text, form
-from regard.tasks._passages import FIRST
-from regard.views import document
+from regard.questions import Input, Text, form
+from regard.tasks._passages import FIRST, HISTORY
+from regard.views import between, document
 from regard.views.picture import Picture
 
 NEAR = 2
@@ -37,6 +41,7 @@ class Reply:
         weights: (looks, words).
         rows: for each look, what it was made with.
         final: which of the looks the answer was read from: the last of the question.
+        asked: of a reader that says so, the words of the question, with those said before, and the weight of each.
     """
 
     text: str
@@ -47,6 +52,7 @@ class Reply:
     weights: Tensor
     rows: tuple[str, ...]
     final: int
+    asked: tuple[tuple[str, float], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; weights to four places."""
@@ -94,7 +100,10 @@ class Reading(Predictor):
         ends = [0, *(end for _, end in text.places)]
         blanks = tuple(start > end for (start, _), end in zip(text.places[:length], ends))
         words, probability = text.words[:length], float(out["probability"][b])
-        return Reply(found, probability, words, blanks, tuple(places), weights[: len(rows)], rows, final)
+        told: tuple[tuple[str, float], ...] = ()
+        if "asked" in out:
+            told = tuple(zip(self.task.asked(question), out["asked"][b].tolist()))
+        return Reply(found, probability, words, blanks, tuple(places), weights[: len(rows)], rows, final, told)
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The task's metrics in percent, with ``limit`` of the first N questions, and those of its baselines.
@@ -104,12 +113,14 @@ class Reading(Predictor):
         """
         questions = self.task.questions(split)[:limit]
         sums: dict[str, float] = {}
+        counts: Counter[str] = Counter()
         for rows, batch, answers in track(self._asked(questions), -(-len(questions) // 64)):
             for place, (row, answer) in enumerate(zip(rows, answers)):
                 scored = self.task.judge(questions[row], answer.text)
                 for name, value in {**scored, **_mass(answer, batch, place)}.items():
                     sums[name] = sums.get(name, 0.0) + value
-        found = {name: 100.0 * value / max(len(questions), 1) for name, value in sums.items()}
+                    counts[name] += 1  # some are of some questions alone, such as those that follow another
+        found = {name: 100.0 * value / counts[name] for name, value in sums.items()}
         return found | self.task.baselines(questions)
 
     def answer(self, file: Path | None = None, *, as_json: bool = False) -> Iterator[str]:
@@ -136,22 +147,30 @@ class Reading(Predictor):
     # Questions
 
     title = "Ask about a text"
-    Question = form(
-        "Ask",
-        story=Text(6000, 1, 7, title="Text"),
-        question=Text(
-            400,
-            1,
-            title="Question",
-            about="Of a reader that names entities, a sentence with a hole, ___, where the answer goes.",
-        ),
-    )
+
+    @cached_property
+    def Question(self) -> Any:
+        """A text and a question and, of a conversation, what was asked before."""
+        return form("Ask", **self.inputs(self.task))
+
+    @classmethod
+    def inputs(cls, task: Any) -> dict[str, Input]:
+        """The fields of a question."""
+        about = "Of a reader that names entities, a sentence with a hole, ___, where the answer goes."
+        before = Text(HISTORY, 0, 4, default="", title="Asked before", about="A turn a line: you: …, then agent: …")
+        return {
+            "story": Text(6000, 1, 7, title="Text"),
+            "question": Text(400, 1, title="Question", about="" if task.turns else about),
+            **({"history": before} if task.turns else {}),
+        }
 
     def data(self) -> str:
         return str(self.task.config.data) if self.task.config.data else "generated stories"
 
     def examples(self) -> list[Any]:
         """Questions of the test split, where it is at hand or can be made."""
+        if self.task.suggested:
+            return [self.Question(**values) for values in self.task.suggested]
         try:
             asked = self.task.questions("test")[:3]
         except (ValueError, OSError):
@@ -160,9 +179,16 @@ class Reading(Predictor):
         return [self.Question(story=story, question=asked) for story, asked in pairs if story and asked]
 
     def one(self, question: Any) -> Answer:
-        found = self.predict(question.story, question.question)
-        picture = self._picture(question.question, found, title=question.question)
-        return Answer(found.text, [f"{percent(found.probability)} sure."], pictures=[picture])
+        before = tuple(turns.pairs(turns.read(getattr(question, "history", ""))))
+        found = self.replies([self.task.typed(Typed(question.story, question.question, None, "story", before))])[0]
+        pictures = [self._picture(question.question, found, title=question.question)]
+        if found.asked:
+            words, weights = Words([word for word, _ in found.asked]), torch.tensor([[each for _, each in found.asked]])
+            shown = between.Side(Words(["read with"]), weights)
+            pictures.append(between.picture([shown], words, title="Words of the question, and of what was said before"))
+        after = self.task.follow(question, found.text)
+        more = [(asked, {**after, "question": asked}) for asked in self.task.prompts] if after else []
+        return Answer(found.text, [f"{percent(found.probability)} sure."], more, pictures)
 
     def _shown(self, what: str, split: str) -> Iterator[Asked]:
         if not what.isdigit():

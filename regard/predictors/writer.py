@@ -91,11 +91,15 @@ class Writer(AskedPredictor):
         answers: list[list[Spelled]] = [[] for _ in items]
         for rows, batch in self.task.batches(items):
             # A tape knows the model's own parts by name.
-            model = self.model if witness.see is not None else twin(self.model)
+            model = self.writer(self.model if witness.see is not None else twin(self.model))
             options: dict[str, Any] = {"nbest": nbest, "alignments": alignments, "generator": generator}
             for row, found in zip(rows, search(model, self.moved(batch), config, **options), strict=True):
                 answers[row] = [spell(items[row], each) for each in found]
         return answers
+
+    def writer(self, model: Any) -> Any:
+        """What searches are made with: the model, or one that limits what it writes."""
+        return model
 
     def _spelled(self, item: Any, found: decode.Hypothesis) -> Written:
         words, axes = self.task.write(found.tokens, item), self.task.axes(item)
@@ -135,7 +139,7 @@ class Writer(AskedPredictor):
         for (beam, nbest), rows in groups.items():
             found = self.write([items[row] for row in rows], nbest=nbest, size=beam)
             for row, written in zip(rows, found, strict=True):
-                answers[row] = self._answer(written, questions[row].pictures)
+                answers[row] = self.followed(questions[row], self._answer(written, questions[row].pictures))
         return answers
 
     def _answer(self, written: Sequence[Written], pictures: bool) -> Answer:

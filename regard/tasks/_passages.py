@@ -12,12 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data import turns as history
 from regard.data.passages import Question, Typed
 from regard.tasks.task import MEMORY, SPLITS, Loader, Task, check_split, generated
 
 PAD, UNKNOWN, FIRST = 0, 3, 4
 """Reserved ids, and the first that is free."""
 Batch = dict[str, Tensor]
+HISTORY = 4000
+"""Characters of what was asked before."""
 
 
 class Encoded(NamedTuple):
@@ -98,6 +101,27 @@ class Passages(Task):
     def baselines(self, questions: Sequence[Question]) -> dict[str, float]:
         """What is reached without learning: metrics by name, in percent."""
         raise NotImplementedError
+
+    # Of conversations.
+
+    turns: int = 0
+    """Questions and answers before a question that are read with it."""
+    said: ClassVar[str] = "question"
+    """The field of a question that one says."""
+    prompts: Sequence[str] = ()
+    """Questions that may follow any other."""
+    suggested: Sequence[Mapping[str, str]] = ()
+    """Questions to start from, instead of those of the test split."""
+
+    def asked(self, question: Question) -> Sequence[str]:
+        """The words of a question as they are read, with those said before."""
+        return question.question.words
+
+    def follow(self, question: Any, answer: str) -> dict[str, Any]:
+        """The fields of the next question that change."""
+        if not self.turns:
+            return {}
+        return {"history": history.add(question.history, question.question, answer, longest=HISTORY)}
 
     # What is the same for all.
 

@@ -200,6 +200,11 @@ class AskedTask(Task):
         except (ValueError, OSError):
             return []
 
+    def follow(self, question: Any, answer: str) -> Mapping[str, Any]:
+        """Of a conversation: the fields of the next question that change with this one and its answer, such as what
+        was said before. Nothing, if questions do not follow each other."""
+        return {}
+
     def origin(self) -> str:
         """What it was trained on, in a few words."""
         data = getattr(self.config, "data", "") or self.data

@@ -53,5 +53,9 @@ CASES = {
             {"features": FEATURES},
             {"features": FEATURES, "longest": 1, "score": "general"},
         )
-    ]
+    ],
+    "drqa": [
+        Case({"vocab": VOCAB, "embedding": 6, "hidden": 5, "dropout": 0.0, **more}, documents, alone)
+        for more in ({"features": FEATURES}, {"layers": 2, "longest": 1})
+    ],
 }

@@ -1,0 +1,96 @@
+"""``regard chat``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from regard.commands import _options
+from regard.commands._app import Data, Trust, Where, app, examples
+
+LOOK, NEW, HISTORY, END = "/look", "/new", "/history", "/quit"
+
+
+@app.command(
+    "chat",
+    context_settings={"ignore_unknown_options": True},
+    epilog=examples(
+        "chat runs/dialog-babi task=5      talk to an agent that books tables",
+        "chat runs/coqa-made story=@jessica.txt     ask about a text",
+    ),
+)
+def chat_command(
+    where: Where,
+    given: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]", help="Fields of all questions; @FILE is its text.")
+    ] = None,
+    data: Data = None,
+    trust: Trust = False,
+) -> None:
+    """Talk to a system. What was said before is part of each question.
+
+    A line of /look shows what the last answer looked at, /history what was said, /new begins anew, /quit ends.
+    """
+    from regard import runs
+
+    model = runs.load(where, data=data, trust=trust)
+    said = getattr(model.task, "said", "text")
+    inputs = {name: each for name, each in model.Question.inputs.items() if name not in (said, "history")}
+    kinds = {name: each.python | None if each.optional else each.python for name, each in inputs.items()}
+    known = {name: _options.Option(kind) for name, kind in kinds.items()}
+    words, fields = _options.split(given or [], known, where)
+    if words:
+        raise ValueError(f"{words[0]!r} is no option KEY=VALUE; what you say is typed, a line a turn")
+    fields = {name: _text(value) for name, value in fields.items()}
+    if sys.stdin is None:
+        raise ValueError("standard input is closed: there is nobody to talk to")
+    hint = f"Type what you say; {LOOK} shows what the last answer looked at, {NEW} begins anew, Ctrl-D ends."
+    if sys.stdin.isatty():
+        print(hint, file=sys.stderr)
+    for line in talk(model, fields, (line.rstrip("\n") for line in sys.stdin)):
+        print(line, flush=True)
+
+
+def talk(model: Any, fields: dict[str, Any], lines: Iterator[str]) -> Iterator[str]:
+    """What is printed for each line that someone types. ``fields`` are those that all questions share."""
+    follow = getattr(model.task, "follow", None)
+    said = getattr(model.task, "said", "text")
+    if follow is None or said not in model.Question.inputs or "history" not in model.Question.inputs:
+        raise ValueError(f"{model.name}: its questions do not follow each other; ask it with regard predict")
+    changed: dict[str, Any] = {}
+    last = None
+    for line in lines:
+        if line.strip() == END:
+            return
+        if line.strip() == NEW:
+            changed, last = {}, None
+            yield "(a new conversation)"
+        elif line.strip() == HISTORY:
+            yield changed.get("history", "") or "(nothing was said yet)"
+        elif line.strip() == LOOK:
+            pictures: list[str] = [] if last is None else [picture.terminal() for picture in last.pictures]
+            yield "\n".join([*([] if last is None else last.notes), *pictures]) or "(nothing was looked at)"
+        else:
+            question = model.Question(**{**fields, **changed, said: line})
+            (found,) = model.ask([question])
+            if isinstance(found, ValueError):
+                yield f"({found})"
+                continue
+            last = dataclasses.replace(found)
+            changed = {**changed, **follow(question, found.text)}
+            yield found.text
+
+
+def _text(value: Any) -> Any:
+    """A value, or the text of the file that it names: ``@story.txt``."""
+    if not isinstance(value, str) or not value.startswith("@"):
+        return value
+    with open(value[1:], encoding="utf-8") as file:
+        try:
+            return file.read().strip()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{value[1:]}: not text in UTF-8 ({error})") from None

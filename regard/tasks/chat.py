@@ -1,0 +1,195 @@
+"""What would one reply? Dialogues, read or made: what was said before in, the next turn out.
+
+Vinyals & Le 2015, *A Neural Conversational Model* (arXiv:1506.05869), as a task of any system that reads and writes
+tokens: seq2seq without attention, as theirs, or rnnsearch with it. ``data`` is a file or folder in the format of
+:mod:`regard.data.talks`, or empty for a made help desk; where a file is missing, the last dialogues are held out.
+
+A batch has ``source`` (B, S), the last ``turns`` turns, each behind <turn>, and eos; ``source_lengths``; for training
+``target`` (B, T + 1) from bos to eos, and ``target_lengths``. Words are in lower case, one vocabulary for both sides.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from regard.axes import Axis, Words
+from regard.data import SPLITS, parts, talks, turns
+from regard.data.download import locate
+from regard.data.tokens import EOS, UNKNOWN, Ragged
+from regard.metrics.ngrams import NGrams
+from regard.questions import Input, Text
+from regard.tasks._batches import Encoded, pad
+from regard.tasks._words import Vocabulary, by_length, plan
+from regard.tasks.summaries import _TIGHT, tokens
+from regard.tasks.task import LANGUAGE, AskedTask, Batch, Loader, check_split
+
+TURN = "<turn>"
+HISTORY = 4000
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which dialogues, and how much of them is read."""
+
+    data: str = ""
+    files: str = ""
+    """How the names of the files begin, where a folder holds several sets; with commas, those for training, validation
+    and testing."""
+    turns: int = 2
+    """Turns that a reply is an answer to."""
+    min_count: int = 2
+    """How often a word must occur to be known."""
+    max_source: int = 80
+    """Tokens of what was said before that are read, the last ones."""
+    max_length: int = 50
+    """Tokens of the longest reply, its end included; longer ones are cut for training."""
+    batch: int = 32
+    train_size: int = 2000
+    valid_size: int = 100
+    test_size: int = 200
+    """Made dialogues."""
+
+    def __post_init__(self) -> None:
+        least = {"turns": 1, "min_count": 1, "max_source": 2, "max_length": 2, "batch": 1}
+        for name, number in (least | {"train_size": 1, "valid_size": 1, "test_size": 1}).items():
+            if getattr(self, name) < number:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
+
+
+Item = tuple[int, ...]
+
+
+class Chat(AskedTask):
+    """Dialogues; see the module's docstring. What is known without the data: ``words``."""
+
+    kind: ClassVar[str] = "writer"
+    family: ClassVar[str] = LANGUAGE
+    unit: ClassVar[str] = "tokens"
+    settings: ClassVar[type] = Config
+    items: ClassVar[str] = "replies"
+    learned_from = ("min_count", "files", "train_size")
+    title = "Talk to it"
+    verb = "Say"
+    asks: Mapping[str, Input] = {
+        "text": Text(500, 1, title="You say"),
+        "history": Text(HISTORY, 0, 4, default="", title="Said before", about="A turn a line, you: … or agent: …"),
+    }
+    perplexities: Mapping[str, Any] = {"perplexity": lambda batch: batch}
+    config: Config
+
+    def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        super().__init__(config, data, known=known)
+        self._vocabulary = Vocabulary([TURN, *self.known["words"]], _split)
+        self._encoded = lru_cache(maxsize=len(SPLITS))(self._encode_all)
+
+    def learn(self) -> dict[str, Any]:
+        said = (turn for talk in self._read["train"] for turn in talk)
+        return {"words": Vocabulary.seen(said, self.config.min_count, tokens)}
+
+    @classmethod
+    def unpack(cls, facts: dict[str, Any], folder: Any) -> dict[str, Any]:
+        return {"words": [str(word) for word in facts["words"]]}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"source_vocab": len(self._vocabulary), "target_vocab": len(self._vocabulary)}
+
+    @cached_property
+    def _read(self) -> dict[str, list[list[str]]]:
+        where = self.data or self.config.data
+        if where and "," in self.config.files:
+            begins = [name.strip() for name in self.config.files.split(",")]
+            if len(begins) != len(SPLITS):
+                raise ValueError(f"files = {self.config.files!r}: one name, or three with commas between")
+            folder, found = locate(where), {}
+            for split, name in zip(SPLITS, begins):
+                fitting = sorted(folder.glob(f"{name}*"))
+                if len(fitting) != 1:
+                    raise ValueError(f"{folder}: {len(fitting)} files in it begin with {name!r}, and one was expected")
+                found[split] = talks.read(fitting[0])
+            return found
+        if where:
+            return parts.split(parts.find(locate(where), self.config.files, (".txt",)), talks.read, mixed=False)
+        return {
+            split: talks.made(getattr(self.config, f"{split}_size"), random.Random(f"help desk: {split}"))
+            for split in SPLITS
+        }
+
+    def _source(self, said: Sequence[str]) -> Item:
+        ids = [id for turn in said[-self.config.turns :] for id in self._vocabulary.encode(f"{TURN} {turn}")]
+        return (*ids[-self.config.max_source + 1 :], EOS)
+
+    def _encode_all(self, split: str) -> tuple[list[Item], list[list[int]]]:
+        pairs = [(talk[:turn], talk[turn]) for talk in self._read[split] for turn in range(1, len(talk))]
+        framed = [self._vocabulary.framed(reply, self.config.max_length) for _, reply in pairs]
+        return [self._source(before) for before, _ in pairs], framed
+
+    def read(self, question: Any) -> Item:
+        if not tokens(question.text):
+            raise ValueError("there is nothing to reply to: the text is empty")
+        return self._source([*(one.text for one in turns.read(question.history)), question.text])
+
+    def follow(self, question: Any, answer: str) -> dict[str, Any]:
+        """The next turn, with what was said; it begins with the same words until one types others."""
+        return {"history": turns.add(question.history, question.text, answer, longest=HISTORY)}
+
+    def item(self, split: str, number: int) -> Item:
+        return self._encoded(check_split(split))[0][number]
+
+    def count(self, split: str) -> int:
+        return len(self._encoded(check_split(split))[0])
+
+    def suggested(self) -> list[dict[str, Any]]:
+        return [{"text": "hello"}, {"text": "the network is slow .", "history": "agent: what is the problem ?"}]
+
+    def tokens(self) -> dict[str, Any]:
+        return {"target": self._vocabulary.words}
+
+    def axes(self, item: Item) -> dict[str, Axis]:
+        return {"words": Words(self._vocabulary.decode(item))}
+
+    def write(self, tokens: Sequence[int], item: Item) -> Words:
+        labels = self._vocabulary.decode(tokens)
+        return Words(labels, None, _TIGHT.sub("", " ".join(labels)))
+
+    def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
+        """``exact``: replies that are as in the data, word by word, in percent; ``different``: the share of different
+        replies among all; ``5-gram_perplexity`` of the whole split by a model of the training replies (Kneser-Ney)."""
+        replies = self._encoded(split)[1]
+        written = [tuple(self._vocabulary.encode(" ".join(each.words.labels))) for each in found]
+        right = sum(list(one) == reply[1:-1] for one, reply in zip(written, replies))
+        model = NGrams(self._encoded("train")[1], len(self._vocabulary))
+        count = max(len(found), 1)
+        return {
+            "exact": 100 * right / count,
+            "different": 100 * len(set(written)) / count,
+            "5-gram_perplexity": model.perplexity(replies),
+        }
+
+    def batches(self, items: Sequence[Item]) -> Iterator[tuple[np.ndarray, Batch]]:
+        lengths = np.array([len(item) for item in items], dtype=np.int64)
+        for rows in plan(lengths, self.config.batch, None) if len(items) else ():
+            source, count = pad(Ragged.of([items[row] for row in rows]), np.arange(len(rows)))
+            yield rows, {"source": source, "source_lengths": count}
+
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
+        sources, targets = self._encoded(split)
+        held = Encoded(Ragged.of(sources), Ragged.of(targets))
+        content = zlib.crc32(held.target.ids.tobytes(), zlib.crc32(held.source.ids.tobytes()))
+        identity = {**self.identity(split, seed, shuffle), "content": content}
+        unknown = 100 * float(np.mean(held.target.ids == UNKNOWN))
+        report = f"{len(sources):,} replies, {len(self._vocabulary):,} words, {unknown:.1f} % of the replies' unknown"
+        lengths = [len(one) + len(other) for one, other in zip(sources, targets, strict=True)]
+        options: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "identity": identity, "report": report}
+        return by_length(lengths, self.config.batch, lambda rows, epoch, k: held.batch(rows), **options)
+
+
+def _split(text: str) -> list[str]:
+    return [TURN, *tokens(text.removeprefix(TURN))] if text.startswith(TURN) else tokens(text)

@@ -1,0 +1,149 @@
+"""Which words of a text answer this question, after what was asked before? CoQA, QuAC, FriendsQA, or made.
+
+The data is a file or folder in one of the formats of :mod:`regard.data.conversations`; files are told apart by their
+names as in :mod:`regard.data.parts`, and where one is missing, whole conversations are held out. Without data,
+conversations about three people are made, most of whose questions (*How old is she?*, *And Anna?*, *Who?*) cannot be
+understood alone.
+
+The question as a system reads it begins with the last ``turns`` turns, <q> before what was asked and <a> before what
+was answered. A word of the text has, beside what SQuAD's have, one feature that says whether it is in the question
+itself, and one for each turn before that says whether it stood in its answer. In training and when a split is measured
+the answers before are the right ones, as usual.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from regard.data import conversations, parts
+from regard.data.conversations import JESSICA, TALK, document
+from regard.data.download import locate
+from regard.data.passages import Question, Text, Typed
+from regard.tasks._passages import UNKNOWN, Encoded
+from regard.tasks.squad import FEATURES, Squad, _Marks
+
+ASKED, ANSWERED = "<q>", "<a>"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which conversations, and how much of them is read.
+
+    Attributes:
+        data: a folder or file; empty to make conversations.
+        files: how the names of the files begin, where a folder holds several sets.
+        turns: questions and answers before a question that are read with it.
+        stories: conversations to make; a tenth is for validation, another for the test.
+        batch: questions to a batch.
+        longest: words of a text that are read.
+        words, least: size of the vocabulary, and how often a word must occur to be in it.
+    """
+
+    data: str = ""
+    files: str = ""
+    turns: int = 2
+    stories: int = 2000
+    batch: int = 32
+    longest: int = 600
+    words: int = 20_000
+    least: int = 2
+
+    def __post_init__(self) -> None:
+        for name, least in {"stories": 3, "batch": 1, "longest": 1, "words": 1, "turns": 0, "least": 1}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+
+
+class Conversations(Squad):
+    """Texts with questions that follow each other; see the module's docstring.
+
+    A batch has what SQuAD's has; ``features`` (B, S, 8 + turns).
+    """
+
+    settings: ClassVar[type] = Config
+    prompts = TALK[1:]
+    suggested = tuple({"story": JESSICA, "question": asked} for asked in TALK[:1])
+    config: Any
+
+    @property
+    def turns(self) -> int:  # type: ignore[override]
+        return self.config.turns
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {**super().sizes, "features": FEATURES + 1 + self.config.turns}
+
+    def splits(self) -> dict[str, list[Question]]:
+        where = self.data or self.config.data
+        if where:
+            files = parts.find(locate(where), self.config.files, (".json",))
+            found = parts.split(files, conversations.read, mixed=False)
+        else:
+            made = conversations.make(self.config.stories, random.Random("conversations"))
+            talks = conversations.parse(made, "made conversations")
+            held = max(1, len(talks) // 10)
+            found = {"valid": talks[:held], "test": talks[held : 2 * held], "train": talks[2 * held :]}
+        return {split: [one for talk in talks for one in talk] for split, talks in found.items()}
+
+    def learn(self) -> dict[str, Any]:
+        found = super().learn()
+        found["known"]["words"] += [ASKED, ANSWERED]
+        return found
+
+    def typed(self, one: Typed) -> Question:
+        if not Text.of(one.question).words:
+            raise ValueError("there is no question")
+        answers = () if one.answer is None else (one.answer,)
+        return Question(document(one.story), Text.of(one.question), answers, place=one.place, history=one.history)
+
+    def asked(self, question: Question) -> Sequence[str]:
+        words: list[str] = []
+        for asked, answered in question.history[-self.turns :] if self.turns else ():
+            words += [ASKED, *Text.of(asked).words, ANSWERED, *Text.of(answered).words]
+        return [*words, ASKED, *question.question.words]
+
+    def encode(self, questions: Sequence[Question]) -> Encoded:
+        longest = self.config.longest
+        known: dict[int, tuple[np.ndarray, _Marks]] = {}
+        documents, asked, answers, features = [], [], [], []
+        for one in questions:
+            if id(one.document) not in known:
+                words = one.document.words[:longest]
+                known[id(one.document)] = self._ids(words), _Marks(words)
+            ids, marks = known[id(one.document)]
+            read = self.asked(one)
+            documents.append(ids)
+            asked.append(self._ids(read))
+            answers.append(one.span if one.span[1] < longest else (-1, -1))
+            before = one.history[-self.turns :] if self.turns else ()
+            marked = np.zeros((len(ids), self.turns), np.float16)
+            for back, (_, answer) in enumerate(reversed(before)):
+                marked[_places(marks.words, [word.lower() for word in Text.of(answer).words]), back] = 1
+            alone = marks.against(one.question.words)[:, :1]
+            unknown = ids[:, None] == UNKNOWN
+            features.append(np.concatenate([marks.against(read), unknown, alone, marked], 1, dtype=np.float16))
+        own = [np.zeros(0, np.int32)] * len(questions)
+        return Encoded(documents, asked, np.array(answers, np.int64), features, own)
+
+    def judge(self, question: Question, answer: str) -> dict[str, float]:
+        """As SQuAD's; ``f1_first`` and ``f1_later`` are of the first turn and of the others."""
+        found = super().judge(question, answer)
+        return {**found, "f1_later" if question.history else "f1_first": found["f1"]}
+
+    def baselines(self, questions: Sequence[Question]) -> dict[str, float]:
+        found = super().baselines(questions)
+        later = Counter(bool(one.history) for one in questions)
+        return {**found, "later": 100.0 * later[True] / max(len(questions), 1)}
+
+
+def _places(words: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Where a sequence of words stands among others, each time."""
+    count = len(wanted)
+    starts = [place for place in range(len(words) - count + 1) if list(words[place : place + count]) == list(wanted)]
+    return [place for start in starts for place in range(start, start + count)] if count else []

@@ -1,0 +1,356 @@
+"""What does an agent that books tables say next? dialog-bAbI, read or made.
+
+Bordes, Boureau & Weston 2017, *Learning End-to-End Goal-Oriented Dialog* (arXiv:1605.07683). ``data`` is a folder in
+the format of :mod:`regard.data.dialogs`, or empty to make dialogues of the tasks 1 and 5. The answer is one of the
+candidates, all that an agent may say. Each task has a network of its own; a batch has rows of one task.
+
+A batch has what :mod:`regard.systems.dialog_memory` reads. In the memory the newest sentence comes first; each has two
+words more, who said it and how many sentences ago.
+
+When one talks to it and it makes a call (``api_call italian paris two cheap``), the facts that answer the call are
+looked up and are part of what it remembers in the next turn.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+
+from regard.axes import Axis, Sentences
+from regard.data import SPLITS, dialogs, turns
+from regard.data.dialogs import Dialog, Fact, Folder
+from regard.data.download import locate
+from regard.data.tokens import UNKNOWN
+from regard.questions import Choice, Input, Number, Text
+from regard.tasks.task import MEMORY, AskedTask, Batch, Loader, check_split, loader_of
+
+USER, AGENT, FACT = range(UNKNOWN + 1, UNKNOWN + 4)
+"""The words that say who said a sentence."""
+HISTORY = 20_000
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which dialogues, and how much of them is remembered."""
+
+    data: str = ""
+    """A folder; empty to make dialogues."""
+    tasks: str = "1,5"
+    """Their numbers, with commas between."""
+    memory: int = 150
+    """Sentences that are remembered, the last ones."""
+    batch: int = 32
+    train_size: int = 200
+    valid_size: int = 50
+    test_size: int = 50
+    """Dialogues to make, of each task."""
+
+    def __post_init__(self) -> None:
+        if not numbers(self.tasks):
+            raise ValueError(f"tasks = {self.tasks!r}: numbers from 1 to 6 with commas between, each once")
+        for name in ("memory", "batch", "train_size", "valid_size", "test_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+
+
+def numbers(text: str) -> list[int]:
+    """``1,5`` → 1, 5; nothing if that is not what it says."""
+    found = [piece.strip() for piece in text.split(",")]
+    right = all(piece in map(str, range(1, 7)) for piece in found) and len(set(found)) == len(found)
+    return [int(piece) for piece in found] if right else []
+
+
+class Item(NamedTuple):
+    """A moment of a dialogue.
+
+    Attributes:
+        task: which network is to answer.
+        sentences: word ids of what was said and looked up before, the oldest first, the speaker among them.
+        labels: the same as text.
+        said: ids of what the user said last.
+        label: the right candidate, −1 where it is not known.
+    """
+
+    task: int
+    sentences: tuple[tuple[int, ...], ...]
+    labels: tuple[str, ...]
+    said: tuple[int, ...]
+    label: int = -1
+
+
+class Held(NamedTuple):
+    """The moments of one task and split: ``lines`` (N, J) are the sentences of all dialogues one after the other; the
+    memory of moment i is lines ``begin[i]`` to ``end[i]`` − 1; ``said`` (M, J)."""
+
+    lines: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    said: np.ndarray
+    label: np.ndarray
+    dialog: np.ndarray
+    texts: list[str]
+
+
+class DialogBabi(AskedTask):
+    """Dialogues with candidates; see the module's docstring. What is known without the data: ``words``, ``candidates``
+    and ``facts``."""
+
+    kind: ClassVar[str] = "classifier"
+    family: ClassVar[str] = MEMORY
+    unit: ClassVar[str] = "responses"
+    settings: ClassVar[type] = Config
+    items: ClassVar[str] = "responses"
+    learned_from = ("tasks", "train_size")
+    title = "Book a table"
+    verb = "Say"
+    config: Config
+
+    def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        super().__init__(config, data, known=known)
+        self.tasks = numbers(config.tasks)
+        self.classes = self.known["candidates"]
+        self._ids = {word: number for number, word in enumerate(self.known["words"], FACT + 1)}
+        self._age = FACT + 1 + len(self._ids)
+        self._facts = [Fact(*fact.split(" ")) for fact in self.known["facts"]]
+        self._held = lru_cache(maxsize=len(SPLITS) * len(self.tasks))(self._encoded)
+
+    def learn(self) -> dict[str, Any]:
+        seen = {word for dialog in self._dialogs("train") for turn in dialog for word in _words(*turn[:2])}
+        seen |= {word for candidate in self._candidates for word in _words(candidate)}
+        facts = self._folder.facts() if self._folder else dialogs.made_facts()
+        return {"words": sorted(seen), "candidates": self._candidates, "facts": [" ".join(fact) for fact in facts]}
+
+    @classmethod
+    def unpack(cls, facts: dict[str, Any], folder: Any) -> dict[str, Any]:
+        return {name: [str(text) for text in facts[name]] for name in ("words", "candidates", "facts")}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {
+            "vocab": self._age + self.config.memory,
+            "types": len(self._shared["types"]) + 1,
+            "tasks": len(numbers(self.config.tasks)),
+        }
+
+    @property
+    def asks(self) -> Mapping[str, Input]:  # type: ignore[override]
+        names = tuple(map(str, self.tasks))
+        which = Choice(names, default=names[-1], option=True, title="Task", about="Which network answers.")
+        return {
+            "text": Text(300, title="You say", default="", about="Nothing, if you only wait."),
+            "history": Text(
+                *(HISTORY, 0, 6), default="", title="Said before", about="A turn a line, you: … or agent: …; facts."
+            ),
+            **({"task": which} if len(names) > 1 else {}),
+            "example": Number(0, 99999, default=None, optional=True, hidden=True, about="A moment of the test split."),
+        }
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Dialogues
+
+    @cached_property
+    def _folder(self) -> Folder | None:
+        where = self.data or self.config.data
+        return Folder(locate(where)) if where else None
+
+    @cached_property
+    def _candidates(self) -> list[str]:
+        return self._folder.candidates() if self._folder else dialogs.made_candidates()
+
+    def _dialogs(self, split: str, task: int | None = None) -> list[Dialog]:
+        """Of one task, or of all."""
+        found: list[Dialog] = []
+        for number in numbers(self.config.tasks) if task is None else [task]:
+            if self._folder:
+                found += self._folder.dialogs(number, split)
+            else:
+                size = getattr(self.config, f"{split}_size")
+                found += dialogs.made(number, size, random.Random(f"dialogues {number}: {split}"))
+        return found
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._ids.get(word, UNKNOWN) for word in _words(text))
+
+    def _encoded(self, split: str, task: int) -> Held:
+        places = {candidate: number for number, candidate in enumerate(self.classes)}
+        lines: list[tuple[int, ...]] = []
+        texts: list[str] = []
+        moments = []
+        said: list[tuple[int, ...]] = []
+        for number, dialog in enumerate(self._dialogs(split, task)):
+            first = len(lines)
+            for turn in dialog:
+                if not turn.agent:
+                    lines.append((FACT, *self._encode(turn.user)))
+                    texts.append(turn.user)
+                    continue
+                if turn.agent not in places:
+                    raise ValueError(f"{turn.place}: {turn.agent[:60]!r} is none of the {len(places):,} candidates")
+                moments.append((first, len(lines), places[turn.agent], number))
+                said.append((USER, *self._encode(turn.user)))
+                lines += [said[-1], (AGENT, *self._encode(turn.agent))]
+                texts += [f"{turns.YOU}: {turn.user}", f"{turns.AGENT}: {turn.agent}"]
+        begin, end, label, dialog_of = np.array(moments, np.int64).T
+        return Held(_table(lines), begin, end, _table(said), label, dialog_of, texts)
+
+    @cached_property
+    def _shared(self) -> dict[str, Any]:
+        """What is the same for all batches: candidates, their entities, and the type of each word."""
+        kinds = {fact.value: fact.relation for fact in self._facts}
+        types = sorted(set(kinds.values()))
+        ids = [self._encode(candidate) for candidate in self.classes]
+        of = np.zeros(self._age + self.config.memory, np.int64)
+        for value, relation in kinds.items():
+            if value in self._ids:
+                of[self._ids[value]] = types.index(relation) + 1
+        entities = [tuple(word for word in each if of[word]) for each in ids]
+        found = {"candidates": _table(ids), "entities": _table(entities), "kinds": of}
+        return {"types": types, "batch": {name: torch.from_numpy(array) for name, array in found.items()}}
+
+    def _place(self, split: str, number: int) -> tuple[int, int]:
+        """The task, and the moment of it, of an item of a split."""
+        for place, task in enumerate(self.tasks):
+            count = len(self._held(split, task).label)
+            if number < count:
+                return place, number
+            number -= count
+        raise ValueError(f"the {split} split has {self.count(split):,} responses, from 0")
+
+    def count(self, split: str) -> int:
+        check_split(split)
+        return sum(len(self._held(split, task).label) for task in self.tasks)
+
+    def item(self, split: str, number: int) -> Item:
+        task, row = self._place(check_split(split), number)
+        held = self._held(split, self.tasks[task])
+        lines = range(max(held.begin[row], held.end[row] - self.config.memory), held.end[row])
+        sentences = tuple(tuple(int(word) for word in held.lines[line] if word) for line in lines)
+        said = tuple(int(word) for word in held.said[row] if word)
+        return Item(task, sentences, tuple(held.texts[line] for line in lines), said, int(held.label[row]))
+
+    def read(self, question: Any) -> Item:
+        if question.example is not None:
+            return self.item("test", question.example)
+        before = turns.read(question.history)[-self.config.memory :]
+        who = {turns.YOU: USER, turns.AGENT: AGENT, "": FACT}
+        sentences = tuple((who[one.speaker], *self._encode(one.text)) for one in before)
+        labels = tuple(f"{one.speaker}: {one.text}" if one.speaker else one.text for one in before)
+        task = self.tasks.index(int(question.task)) if len(self.tasks) > 1 else 0
+        return Item(task, sentences, labels, (USER, *self._encode(question.text.strip() or dialogs.SILENCE)))
+
+    def follow(self, question: Any, answer: str) -> dict[str, Any]:
+        """The next turn: what was said is remembered, and so are the facts that a call asks for."""
+        if question.example is not None:
+            return {}
+        found = dialogs.options(self._facts, answer) if answer.startswith(dialogs.CALL) else []
+        facts = [" ".join(fact) for fact in found]
+        said = question.text.strip() or dialogs.SILENCE
+        return {"text": "", "history": turns.add(question.history, said, answer, *facts, longest=HISTORY)}
+
+    def suggested(self) -> list[dict[str, Any]]:
+        """Two turns of a dialogue; at its very beginning there would be nothing to look at."""
+        begun = "you: hello\nagent: hello what can i help you with today"
+        later = f"{begun}\nyou: can you book a table with italian food\nagent: i'm on it"
+        return [{"text": "can you book a table", "history": begun}, {"text": "<silence>", "history": later}]
+
+    def axes(self, item: Item) -> dict[str, Axis]:
+        """The memory, the oldest sentence first as it was said; a system sees the newest first."""
+        count = len(item.labels)
+        return {"sentences": Sentences(item.labels, list(range(count - 1, -1, -1)))} if count else {}
+
+    def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
+        """For each task the share of right responses, and of dialogues all of whose responses are right, in percent;
+        and the means of both."""
+        right = [int(each.probabilities.argmax()) == self.item(split, row).label for row, each in enumerate(found)]
+        values: dict[str, float] = {}
+        first = 0
+        for task in self.tasks:
+            held = self._held(split, task)
+            mine = np.array(right[first : first + len(held.label)])
+            first += len(held.label)
+            if not len(mine):
+                continue
+            whole = [mine[held.dialog[: len(mine)] == one].all() for one in np.unique(held.dialog[: len(mine)])]
+            values[f"response, task {task}"] = 100 * float(mine.mean())
+            values[f"dialog, task {task}"] = 100 * float(np.mean(whole))
+        for name in ("response", "dialog"):
+            values[name] = float(np.mean([value for key, value in values.items() if key.startswith(f"{name},")]))
+        return values
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # Batches
+
+    def _batch(self, task: int, held: Held, rows: np.ndarray) -> Batch:
+        begin, end = held.begin[rows], held.end[rows]
+        longest = int(np.minimum(end - begin, self.config.memory).max(initial=0))
+        ages = np.arange(max(longest, 1))
+        index = end[:, None] - 1 - ages
+        real = (index >= begin[:, None]) & (ages < self.config.memory)
+        words = np.where(real[..., None], held.lines[np.maximum(index, 0)], 0) if len(held.lines) else None
+        if words is None:
+            words = np.zeros((*real.shape, 1), np.int64)
+        aged = np.concatenate([words[..., :1], np.where(real, self._age + ages, 0)[..., None], words[..., 1:]], -1)
+        arrays = {"memory": aged, "question": held.said[rows], "label": held.label[rows]}
+        arrays["task"] = np.full(len(rows), task)
+        made = {name: torch.from_numpy(np.ascontiguousarray(array.astype(np.int64))) for name, array in arrays.items()}
+        return made | self._shared["batch"]
+
+    def batches(self, items: Sequence[Item]) -> Iterator[tuple[np.ndarray, Batch]]:
+        for task in sorted({item.task for item in items}):
+            rows = np.array([row for row, item in enumerate(items) if item.task == task])
+            chosen = [items[row] for row in rows]
+            ends = np.cumsum([len(item.sentences) for item in chosen])
+            begins = ends - [len(item.sentences) for item in chosen]
+            lines = _table([line for item in chosen for line in item.sentences])
+            label = np.array([item.label for item in chosen])
+            held = Held(lines, begins, ends, _table([item.said for item in chosen]), label, label, [])
+            for first in range(0, len(rows), self.config.batch):
+                part = np.arange(first, min(first + self.config.batch, len(rows)))
+                yield rows[part], self._batch(task, held, part)
+
+    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
+        held = [self._held(split, task) for task in self.tasks]
+        size = self.config.batch
+
+        @lru_cache(maxsize=1)
+        def plan(epoch: int) -> list[tuple[int, np.ndarray]]:
+            found = []
+            for task, each in enumerate(held):
+                chance = np.random.default_rng([seed, epoch, task])
+                order = chance.permutation(len(each.label)) if shuffle else np.arange(len(each.label))
+                found += [(task, order[first : first + size]) for first in range(0, len(order), size)]
+            if not shuffle:
+                return found
+            return [found[place] for place in np.random.default_rng([seed, epoch]).permutation(len(found))]
+
+        content = 0
+        for each in held:
+            content = zlib.crc32(each.lines.tobytes() + each.label.tobytes(), content)
+        identity = {**self.identity(split, seed, shuffle), "content": content}
+        count = sum(len(each.label) for each in held)
+        report = f"{count:,} responses in {len(held)} tasks, {len(self.classes):,} candidates, {len(plan(0)):,} batches"
+
+        def make(epoch: int, number: int) -> Batch:
+            task, rows = plan(epoch)[number]
+            return self._batch(task, held[task], rows)
+
+        return loader_of(make, len(plan(0)), identity, report)
+
+
+def _words(*texts: str) -> list[str]:
+    return [word for text in texts for word in text.lower().split()]
+
+
+def _table(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """(N, longest) with zeros behind; at least one column."""
+    made = np.zeros((len(rows), max(1, *(len(row) for row in rows), 1)), np.int64)
+    for number, row in enumerate(rows):
+        made[number, : len(row)] = row
+    return made
