@@ -41,6 +41,11 @@ def raising(error):
     return f"from regard import cli, parts\ndef names(kind): raise {error}\nparts.names = names\ncli.main()"
 
 
+def test_python_m_regard_is_the_command_line():
+    done = subprocess.run([sys.executable, "-m", "regard", "--version"], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, run("--version").stdout)
+
+
 @pytest.fixture(scope="module")
 def listing():
     return run("list")

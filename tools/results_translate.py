@@ -19,13 +19,15 @@ import itertools
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from lab import HERE, Cell, Lab, Table, facts, print_tables, say, write
 from measured import Measured, perplexity, signature
+
+from regard.data.lexicon import best
+from regard.views.curves import draw
 
 
 @dataclass
@@ -33,6 +35,7 @@ class Translations(Lab):
     """Trainings on Multi30k, and what they write."""
 
     figure: Path = HERE / "docs" / "images" / "bleu_by_length.png"
+    dictionaries: dict[tuple[str, ...], dict[str, list[tuple[str, float]]]] = field(default_factory=dict)
 
     def data(self, cell: Cell) -> list[str]:
         return ["--data", str(self.subset(cell.examples))] if cell.examples else []
@@ -61,11 +64,26 @@ class Translations(Lab):
         copy: bool = False,
         split: str = "test",
         decode: Sequence[str] = (),
+        cased: bool = False,
+        listed: tuple[int, int] | None = None,
     ) -> Measured:
         """A split, written by a cell or by several together; with ``copy``, unknown words copied from where the system
-        looked. ``which`` weights: see `regard evaluate`. ``decode`` changes how it searches."""
+        looked. ``which`` weights: see `regard evaluate`. ``decode`` changes how it searches; ``listed`` limits it to
+        candidates, and replaces unknown words by a dictionary."""
         name = "+".join(self.folder(cell).name for cell in cells)
-        return self.written([self.folder(cell) for cell in cells], name, which, copy, split=split, decode=decode)
+        folders = [self.folder(cell) for cell in cells]
+        return self.written(folders, name, which, copy, cased, split=split, decode=decode, listed=listed)
+
+    def on_domain(self, cell: Cell, data: str = "multi30k") -> Measured:
+        """A cell on the test split of other data than it was trained on."""
+        return self.written([self.folder(cell)], f"{self.folder(cell).name}-on-{data}", data=data)
+
+    def dictionary(self, task: Any) -> dict[str, list[tuple[str, float]]]:
+        """Learned from the training text of a task; once for all tables."""
+        if (key := (task.config.data, task.config.src, task.config.tgt)) not in self.dictionaries:
+            say("learning a dictionary …")
+            self.dictionaries[key] = task.lexicon()
+        return self.dictionaries[key]
 
     def written(
         self,
@@ -76,22 +94,30 @@ class Translations(Lab):
         cased: bool = False,
         split: str = "test",
         decode: Sequence[str] = (),
+        listed: tuple[int, int] | None = None,
+        data: str | None = None,
     ) -> Measured:
         """The same of any runs, or shipped models."""
         from regard.predictors.predictor import Predictor
 
         words = (which, "copied" if copy else None, None if split == "test" else split, *decode)
+        words += () if listed is None else ("listed", *map(str, listed))
         options = "".join(f"-{word}" for word in words if word)
         path = self.root / "measured" / f"{name}{options}.json"
         known = [facts(_place(folder)) for folder in folders]
         made = [fact["created"] for fact in known]
         if not path.exists() or json.loads(path.read_text())["made"] != made:
             say(f"measuring {name}{options} …")
-            model = Predictor.open(*folders, which=which)
+            model = Predictor.open(*folders, which=which, data=data)
             if decode:
                 model = type(model)(model.model, model.task, model.recipe.change(decode), model.name)
             pairs = model.task.pairs(split)
-            answers = model.predict(pairs.source, alignments=copy, dictionary={} if copy else None)
+            dictionary: dict[str, str] | None = {} if copy else None
+            if listed is not None:
+                learned = self.dictionary(model.task)
+                model.list_candidates(*listed, learned)
+                dictionary = best(learned) if copy else None
+            answers = model.predict(pairs.source, alignments=copy, dictionary=dictionary)
             texts = [best.text for best, *_ in answers]
             kept = {
                 "texts": texts,
@@ -344,35 +370,8 @@ def length(lab: Translations) -> Iterator[str]:
         shown = " | ".join("{:.1f} ± {:.1f}".format(*curve[-1]) for curve in curves.values())
         yield f"| {names[-1]} | {len(rows)} | {shown} |"
     lab.figure.parent.mkdir(parents=True, exist_ok=True)
-    draw(curves, names, lab.figure)
+    draw(curves, names, lab.figure, along="words of the source", metric="BLEU", bottom=0)
     yield f"\n{signature()}\n\nFigure: {lab.figure}"
-
-
-def draw(curves: dict[str, list[tuple[float, float]]], names: Sequence[str], path: Path) -> None:
-    """A line for each system over the bins of length; those with attention in blues."""
-    from matplotlib.figure import Figure
-
-    from regard.views._shared import INK, MUTED, save
-
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    axes = figure.subplots()
-    styles = (("#0b4f8a", "o"), ("#2e86c9", "s"), ("#7fb8e6", "^"), ("#c0392b", "X"))
-    for shift, ((title, points), (colour, marker)) in enumerate(zip(curves.items(), styles)):
-        places = np.arange(len(points)) + 0.06 * (shift - 1.5)  # side by side, so that the intervals can be told apart
-        values, halves = np.array(points).T
-        line: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linewidth": 1.6, "label": title}
-        axes.errorbar(places, values, halves, elinewidth=0.9, capsize=2, **line)
-    axes.set_xticks(range(len(names)), names)
-    axes.set_xlabel("words of the source", color=MUTED)
-    axes.set_ylabel("BLEU", color=MUTED)
-    axes.set_ylim(bottom=0)
-    axes.tick_params(length=2, labelsize=9, colors=MUTED)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color("#c9ced6")
-    axes.grid(axis="y", color="#e8ebef", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.legend(frameon=False, fontsize=9, labelcolor=INK, ncols=2, loc="lower left")
-    save(figure, path)
 
 
 SHIPPED = {"Transformer": "translate-en-es", "RNNsearch": "translate-en-es-rnn"}
@@ -394,6 +393,78 @@ def tatoeba(lab: Translations) -> Iterator[str]:
         yield f"| {title} | {told} | {versus} |"
         best = found if best is None or found.bleu()[0] > best.bleu()[0] else best
     yield f"\n{signature(cased=True, TER=TER())}"
+
+
+JEAN = "translate-tatoeba-jean"
+JEAN_SEEDS = 2
+
+
+def jean_cells() -> list[Cell]:
+    """Few words, all words by the whole softmax, and all words by the sampled one with every seed."""
+    few, full = Cell("jean-few", f"{JEAN}-few", 25), Cell("jean-full", JEAN, 100, ("sampled=0",))
+    return [few, full, *(Cell("jean", JEAN, 45, (), seed) for seed in range(JEAN_SEEDS))]
+
+
+def jean(lab: Translations) -> Iterator[str]:
+    """Jean's ladder: Tatoeba en→de by words, RNNsearch, 30,000 words against 3,000."""
+    yield HEADER.format("rung", " against the rung before |", "---|")
+    few, full, *members = jean_cells()
+    listed, cased = (10_000, 10), {"cased": True}
+    rungs = [
+        ("3,000 words", lab.measure(few, **cased)),
+        ("30,000 words, the whole softmax", lab.measure(full, **cased)),
+        ("30,000 words, 3,000 scored in a step", lab.measure(members[0], **cased)),
+        ("+ candidate lists", lab.measure(members[0], listed=listed, **cased)),
+        ("+ unknown words replaced", lab.measure(members[0], copy=True, listed=listed, **cased)),
+        (f"ensemble of {len(members)} seeds", lab.measure(*members, copy=True, listed=listed, **cased)),
+    ]
+    for number, (title, found) in enumerate(rungs):
+        yield f"| {title} | {found.row()} | {found.against(rungs[number - 1][1]) if number else ''} |"
+    ratio = rungs[2][1].perplexity / rungs[1][1].perplexity
+    yield f"\nPerplexity of the sampled softmax against the whole one: {100 * (ratio - 1):+.1f} %."
+    yield f"\n{signature(cased=True)}"
+
+
+GENERAL, ADAPTED = "translate-tatoeba-ende", "translate-multi30k-adapted"
+
+
+def general_cells() -> list[Cell]:
+    """The general model, and the domain alone with all seeds."""
+    return [
+        Cell("adaptation-general", GENERAL, 75),
+        *(Cell("adaptation-alone", ADAPTED, 35, ("lr=0.002",), s) for s in (0, 1)),
+    ]
+
+
+def adaptation_cells(lab: Translations) -> list[Cell]:
+    """The general model, fine-tuned with all seeds."""
+    start = lab.folder(general_cells()[0])
+    changes = (f"init={start}", f"tokens={start}")
+    return [Cell("adaptation-tuned", ADAPTED, 35, changes, seed) for seed in (0, 1)]
+
+
+def adaptation(lab: Translations) -> Iterator[str]:
+    """From Tatoeba to Multi30k en→de, test_2016_flickr, as Luong & Manning 2015: fine-tuning and ensembles."""
+    from sacrebleu.metrics import TER
+
+    general, *alone = general_cells()
+    tuned = adaptation_cells(lab)
+    lab.train(tuned)  # they begin with what the general model has learned
+    yield "| system | BLEU | chrF | TER | perplexity | TER against the general model |\n|---|---|---|---|---|---|"
+    rows = [
+        ("Tatoeba alone", lab.on_domain(general)),
+        ("Multi30k alone", lab.measure(alone[0])),
+        ("Multi30k alone, both seeds together", lab.measure(*alone)),
+        ("Tatoeba, then Multi30k", lab.measure(tuned[0])),
+        ("Tatoeba, then Multi30k, both seeds together", lab.measure(*tuned)),
+    ]
+    first = 0.0
+    for title, found in rows:
+        ter = TER(normalized=True).corpus_score(found.texts, [found.target]).score
+        first = first or ter
+        told = "{:.1f} ± {:.1f} | {:.1f} | {:.1f} | {:.2f}".format(*found.bleu(), found.chrf, ter, found.perplexity)
+        yield f"| {title} | {told} | {100 * (ter / first - 1):+.0f} % |"
+    yield f"\n{signature(TER=TER(normalized=True))}"
 
 
 def alignment_cells() -> list[Cell]:
@@ -449,6 +520,8 @@ TABLES = {
     "tatoeba": Table(list, tatoeba),
     "scores": Table(scores_cells, scores),
     "ladder": Table(ladder_cells, ladder),
+    "jean": Table(jean_cells, jean),
+    "adaptation": Table(general_cells, adaptation),
     "tuning": Table(tuning_cells, tuning),
     "recurrent": Table(recurrent_cells, recurrent),
     "systems": Table(systems_cells, systems),

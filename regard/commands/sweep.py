@@ -1,0 +1,200 @@
+"""``regard sweep``: one recipe with every combination of some settings, as Britz et al. 2017 (arXiv:1703.03906)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from regard.commands._app import app, examples
+
+if TYPE_CHECKING:
+    from regard.lab import Cell, Measured
+    from regard.registry import Recipe
+
+SEED = "train.seed"
+
+
+class Sweep(NamedTuple):
+    """A grid of trainings.
+
+    Attributes:
+        keys: the settings that differ, but for the seed.
+        rows: the values of the keys in each combination.
+        cells: the trainings of each row, one a seed.
+    """
+
+    keys: list[str]
+    rows: list[tuple[str, ...]]
+    cells: list[list[Cell]]
+
+
+@app.command(
+    "sweep",
+    epilog=examples(
+        "sweep translate-toy-luong score=dot,additive system.hidden=64,128 seed=1-3",
+        "sweep translate-toy-luong attention=true,false seed=1-3 epochs=4 --metric exact_match --out sweep.png",
+    ),
+)
+def sweep_command(
+    name: Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `regard list recipes`, or a .toml file.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=A,B,…", help="Values to try, such as score=dot,additive or seed=1-3."),
+    ] = None,
+    data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="Your own data.")] = None,
+    runs: Annotated[Path | None, typer.Option("--runs", metavar="DIR", help="Where the runs are kept.")] = None,
+    split: Annotated[str, typer.Option("--split", help="What is measured: train, valid or test.")] = "valid",
+    metric: Annotated[str, typer.Option("--metric", metavar="A,B,…", help="Columns; all by default.")] = "",
+    jobs: Annotated[int, typer.Option("--jobs", help="Trainings side by side.", min=1)] = 1,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Draw the first metric.")] = None,
+) -> None:
+    """Train every combination of settings. One table: means over seeds with 95 % intervals.
+
+    A key with several values, A,B,C or 1-3, is swept; one value changes every training. Ctrl-C stops in good order, and
+    the same command goes on; what is trained and measured is not done again.
+    """
+    from regard import lab, registry
+    from regard.tasks.task import check_split
+
+    found = sweep(registry.recipe(name), name, changes or [])
+    place = runs or Path("runs") / f"sweep-{Path(name).stem}"
+    made = _laboratory(place, jobs, data, check_split(split))
+    lab.stop_on_signals()
+    try:
+        made.train(list(itertools.chain.from_iterable(found.cells)))
+        values = [[made.measure(cell) for cell in cells] for cells in found.cells]
+    except KeyboardInterrupt:
+        lab.say("stopped; the same command goes on")
+        raise SystemExit(130) from None
+    columns = _columns(values[0][0], [each.strip() for each in metric.split(",") if each.strip()])
+    print(f"{name}, {split}, {len(found.cells[0])} seed{'s' if len(found.cells[0]) > 1 else ''}\n")
+    print("\n".join(table(found, values, columns)))
+    if out is not None:
+        draw(found, values, columns[0], out)
+        print(f"\n{out}")
+
+
+def sweep(recipe: Recipe, name: str, changes: Sequence[str]) -> Sweep:
+    """The grid that ``key=values`` describe; every combination is checked before anything is trained."""
+    from regard.lab import Cell
+
+    axes: dict[str, list[str]] = {}
+    fixed: list[str] = []
+    seeds = [str(recipe.build("train").seed)]
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise ValueError(f"{change!r} is not key=value or key=A,B, for example score=dot,additive")
+        full = ".".join(recipe.parsed([f"{key}={_values(text)[0]}"])[0][:2])
+        values = _values(text)
+        if len(set(values)) < len(values):
+            raise ValueError(f"{change}: a value stands there twice")
+        if full == SEED:
+            seeds = values
+        elif full in axes or any(each.startswith(f"{full}=") for each in fixed):
+            raise ValueError(f"{key} is given twice")
+        elif len(values) > 1:
+            axes[full] = values
+        else:
+            fixed.append(f"{full}={values[0]}")
+    keys, rows, cells = list(axes), list(itertools.product(*axes.values())), []
+    for row in rows:
+        chosen = (*fixed, *(f"{key}={value}" for key, value in zip(keys, row)))
+        recipe.change(chosen)
+        folder = "_".join(f"{key.partition('.')[2]}-{value}" for key, value in zip(keys, row)) or recipe.name
+        folder = re.sub(r"[^\w.+=-]", "-", folder)
+        cells.append([Cell(folder, name, 1.0, chosen, _whole(seed)) for seed in seeds])
+    return Sweep(keys, rows, cells)
+
+
+def _values(text: str) -> list[str]:
+    """``a,b`` or ``1-3``; a value in brackets, a list of its own, is one value."""
+    if text.startswith(("[", "(")):
+        return [text]
+    found = []
+    for part in text.split(","):
+        if between := re.fullmatch(r"(\d+)-(\d+)", part.strip()):
+            first, last = int(between[1]), int(between[2])
+            if last < first:
+                raise ValueError(f"{part}: the first of a range is not larger than the last")
+            found += [str(number) for number in range(first, last + 1)]
+        else:
+            found.append(part.strip())
+    return found
+
+
+def _whole(seed: str) -> int:
+    if not seed.isdigit():
+        raise ValueError(f"seed={seed}: seeds are whole numbers, such as seed=1-3")
+    return int(seed)
+
+
+def _laboratory(place: Path, jobs: int, data: str | None, split: str) -> Measured:
+    from regard.lab import Measured
+
+    class Grid(Measured):
+        def data(self, cell: Cell) -> list[str]:
+            return ["--data", data] if data else []
+
+        def split(self, cell: Cell) -> str:
+            return split
+
+    return Grid(place, jobs=jobs)
+
+
+def _columns(found: dict[str, Any], wanted: list[str]) -> list[str]:
+    from regard._lazy import nearest
+
+    known = [name for name, value in found.items() if isinstance(value, int | float) and name != "minutes"]
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"--metric {name}: nothing of that name was measured; {nearest(name, known)}")
+    return wanted or known
+
+
+def table(found: Sweep, values: Sequence[Sequence[dict[str, Any]]], columns: Sequence[str]) -> list[str]:
+    """Lines of Markdown: a row for each combination, a column for each metric, and minutes."""
+    shown = [[*found.keys, *columns, "minutes"]]
+    for row, each in zip(found.rows, values):
+        cells = [interval([seed[column] for seed in each]) for column in columns]
+        told = [f"{mean:.2f}" + (f" ± {half:.2f}" if len(each) > 1 else "") for mean, half in cells]
+        shown.append([*row, *told, f"{interval([seed['minutes'] for seed in each])[0]:.1f}"])
+    widths = [max(map(len, column)) for column in zip(*shown)]
+    lines = ["| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |" for row in shown]
+    return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
+
+
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""The 97.5 % quantile of Student's t for 1 to 9 degrees of freedom."""
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and half of its 95 % interval by Student's t; of one value that is not known, NaN."""
+    import math
+    import statistics
+
+    mean, count = statistics.fmean(values), len(values)
+    if count < 2:
+        return mean, math.nan
+    t = STUDENT[count - 2] if count - 2 < len(STUDENT) else 1.96 + 2.5 / (count - 1)
+    return mean, t * statistics.stdev(values) / math.sqrt(count)
+
+
+def draw(found: Sweep, values: Sequence[Sequence[dict[str, Any]]], metric: str, path: Path) -> None:
+    """The last key along the horizontal axis, and a curve for each combination of the others."""
+    from regard.views import curves
+
+    curve: dict[str, list[tuple[float, float]]] = {}
+    names: dict[str, None] = {}
+    for row, each in zip(found.rows, values):
+        title = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in zip(found.keys[:-1], row))
+        curve.setdefault(title, []).append(interval([seed[metric] for seed in each]))
+        names[row[-1] if row else ""] = None
+    along = found.keys[-1].partition(".")[2] if found.keys else ""
+    path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    curves.draw(curve, list(names), path, along=along, metric=metric)
