@@ -32,6 +32,13 @@ def games() -> Batch:
     }
 
 
+def films() -> Batch:
+    """Random pixels, and boxes within them."""
+    generator = torch.Generator().manual_seed(0)
+    boxes = torch.tensor([2.0, 1.0, 6.0, 8.0]).expand(B, 3, 4).clone()
+    return {"frames": torch.rand(B, 3, 1, 13, 11, generator=generator), "boxes": boxes}
+
+
 def alone(batch: Batch) -> list[Batch]:
     return [{name: tensor[b : b + 1] for name, tensor in batch.items()} for b in range(B)]
 
@@ -55,6 +62,9 @@ CASES = {
         Case({**SIZES, **READER, "objects": 3, "end": True, "rollouts": 3}, partial(strings, True), alone),
         Case({**SIZES, **READER, "objects": 3, "end": True, "pair": True}, partial(strings, True), alone),
         Case({**SIZES, **READER, "objects": 3, "end": True, "test_rollouts": 2}, partial(strings, True)),
+    ],
+    "gaze_tracker": [
+        Case({"channels": 1, "height": 13, "width": 11, "particles": 7, "cells": 3, "hidden": 5}, films),
     ],
     "foveal": [
         Case({**SIZES, **FOVEA}, images, alone),

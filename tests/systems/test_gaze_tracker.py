@@ -1,0 +1,84 @@
+"""The gaze tracker: its weights, its policies, its metrics and the films it follows."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data import films
+from regard.metrics import tracking
+from regard.systems.gaze_tracker import POLICIES, Config, GazeTracker
+
+
+def small(**options):
+    torch.manual_seed(0)
+    return GazeTracker(Config(1, 32, 32, particles=12, cells=4, hidden=6, **options)).eval()
+
+
+def batch(count=2, length=4):
+    made = [films.made(np.random.default_rng(seed), length, 32, 2) for seed in range(count)]
+    return {name: torch.from_numpy(np.stack([getattr(film, name) for film in made])) for name in ("frames", "boxes")}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_weights_are_the_gaussian_of_feature_distances(policy):
+    model, given = small(policy=policy), batch()
+    found = model.track(given)
+    for b in range(2):
+        first = given["boxes"][b, 0]
+        template = torch.tensor([*(first[:2] + first[2:] / 2), *first[2:]])[None, None]
+        for t in range(3):
+            gaze = found["gaze"][b, t][None]
+            query = model.features(model.look(given["frames"][b, :1], template, gaze))[0, 0].double()
+            seen = model.look(given["frames"][b, t + 1][None], found["particles"][b, t][None], gaze)
+            weights = [
+                torch.exp(-(query - key).square().sum() / (2 * model.config.bandwidth**2))
+                for key in model.features(seen)[0].double()
+            ]
+            expected = torch.stack(weights) / sum(weights)
+            assert torch.allclose(found["weights"][b, t].double(), expected, atol=1e-5)
+            mean = (expected[:, None] * found["particles"][b, t].double()).sum(0)
+            assert torch.allclose(found["box"][b, t + 1, :2].double(), mean[:2] - mean[2:] / 2, atol=1e-3)
+    assert torch.allclose(found["reward"], found["weights"].square().sum(-1))
+    assert found["gaze"].abs().max() <= 1 - model.config.share + 1e-6
+
+
+def test_free_energy_sums_over_all_hidden_units():
+    model = small().double()
+    seen = torch.randn(16, dtype=torch.float64)
+    states = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 6)
+    energy = (seen - model.pixel_bias).square().sum() / 2 - states @ (model.into @ seen + model.hidden_bias)
+    assert torch.allclose(model.free_energy(seen), -torch.logsumexp(-energy, 0))
+
+
+def test_metrics_by_hand():
+    true = torch.tensor([[0.0, 0, 4, 4]] * 4)
+    found = torch.tensor([[0.0, 0, 4, 4], [2, 0, 4, 4], [9, 9, 4, 4], [3, 4, 4, 4]])
+    assert torch.allclose(tracking.centre_error(found, true)[[0, 1, 3]], torch.tensor([0.0, 2, 5]))
+    assert torch.allclose(tracking.overlap(found, true), torch.tensor([1.0, 1 / 3, 0, 0]))
+    assert tracking.until_lost(found, true) == 2 and tracking.until_lost(true, true) == 4
+
+
+def test_a_film_is_read_and_a_bad_one_named(tmp_path):
+    path = tmp_path / "film.npz"
+    np.savez(path, frames=np.zeros((3, 4, 5), np.uint8), boxes=np.ones((3, 4), np.float32))
+    assert films.read(tmp_path).frames.shape == (3, 1, 4, 5)
+    np.savez(path, frames=np.zeros((3, 4, 5), np.uint8), boxes=np.ones((2, 4), np.float32))
+    with pytest.raises(ValueError, match=r"film\.npz: frames"):
+        films.read(path)
+    path.write_bytes(b"no film")
+    with pytest.raises(ValueError, match=r"film\.npz: not a film"):
+        films.read(path)
+
+
+def test_the_digit_is_in_its_box_and_one_side_is_hidden():
+    film = films.made(np.random.default_rng(3), 30, clutter=0)
+    for frame, (left, top, wide, high) in zip(film.frames[:, 0], film.boxes.astype(int)):
+        outside = frame.copy()
+        outside[top : top + high, left : left + wide] = 0
+        assert outside.max() == 0 and frame.max() > 0.5
+    assert (film.boxes[:, :2] >= 0).all() and (film.boxes[:, :2] + 28 <= 64).all()
+
+
+def test_an_unknown_policy_names_the_nearest():
+    with pytest.raises(ValueError, match="ucb"):
+        Config(1, 32, 32, policy="ucv")
