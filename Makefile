@@ -14,7 +14,7 @@ bin := .venv/bin
 # An interpreter that was upgraded away leaves a .venv that cannot start; set it up again.
 $(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
 
-.PHONY: help demo test test-slow test-versions bench bench-translate gallery results-translate results-vision results-pictures lint clean
+.PHONY: help demo test test-slow test-versions bench bench-translate bench-language gallery results-translate results-vision results-pictures lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -37,6 +37,9 @@ bench: .venv/.ready-demo ## speed and memory against plain PyTorch and peers
 
 bench-translate: .venv/.ready-dev ## speed of translation against other toolkits, each in its own environment, .peers/NAME
 	@$(bin)/python tools/bench_translate.py $(ARGS)
+
+bench-language: .venv/.ready-dev ## GPT training and generation against Hugging Face, sampled softmax against full
+	@$(bin)/regard bench language $(ARGS)
 
 gallery: .venv/.ready-dev ## draw the pictures of docs/gallery.md again
 	@$(bin)/python tools/gallery.py

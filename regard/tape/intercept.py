@@ -108,13 +108,12 @@ class Mode(TorchFunctionMode):
     """Sees the functions of torch that this thread calls."""
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
         handler = _HANDLERS.get(func)
         if handler is None and getattr(func, "__name__", "") in HIDDEN:
             handler = _hidden
         if handler is None or here.within or torch.compiler.is_compiling():
-            return func(*args, **kwargs)
-        return handler(func, args, kwargs)
+            return func(*args, **kwargs) if kwargs else func(*args)
+        return handler(func, args, kwargs or {})
 
 
 def _call(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

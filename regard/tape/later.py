@@ -40,7 +40,9 @@ class Later:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the weights."""
-        leading = torch.broadcast_shapes(self.query.shape[:-3], self.key.shape[:-3])
+        leading, other = self.query.shape[:-3], self.key.shape[:-3]
+        if leading != other:
+            leading = torch.broadcast_shapes(leading, other)
         return (*leading, *self.query.shape[-3:-1], self.key.shape[-2])
 
     @property
