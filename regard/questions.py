@@ -87,6 +87,19 @@ class Choice(Input):
 
 
 @dataclass(frozen=True)
+class Vectors(Input):
+    """Rows of numbers, all of one length: at most ``most`` rows of at most ``widest`` numbers."""
+
+    most: int = 8
+    widest: int = 16
+
+    def received(self, value: list[list[float]]) -> list[list[float]]:
+        if len({len(row) for row in value}) > 1:
+            raise ValueError("all rows of numbers must have one length")
+        return value
+
+
+@dataclass(frozen=True)
 class Strokes(Input):
     """Lines drawn by hand: each a list of points (x, y) between 0 and 1."""
 

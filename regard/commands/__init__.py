@@ -16,7 +16,8 @@ from regard import _threads
 from regard.commands import _options
 from regard.commands._app import app
 
-for _name in ("list", "bench", "data", "train", "afterwards", "evaluate", "explain", "predict", "show", "serve"):
+_COMMANDS = "list bench data train sweep afterwards evaluate explain predict chat show serve"
+for _name in _COMMANDS.split():
     importlib.import_module(f"regard.commands.{_name}")  # in the order of the help
 
 

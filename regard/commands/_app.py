@@ -58,7 +58,7 @@ def options(
     ] = False,
 ) -> None:
     """Options that stand before every command; ``--traceback`` is read by :func:`regard.commands.main`."""
-    if context.invoked_subcommand in ("train", "evaluate", "explain", "predict", "serve"):
+    if context.invoked_subcommand in ("train", "sweep", "evaluate", "explain", "predict", "chat", "serve"):
         from regard import _heap
 
         _heap.keep()

@@ -56,6 +56,9 @@ def explore_command(
     port: Port = 8000,
     no_token: NoToken = False,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    lecture: Annotated[
+        bool, typer.Option("--lecture", help="Open the pages in the order of the lectures, in large type.")
+    ] = False,
     trust: Trust = False,
 ) -> None:
     """Ask every model in a browser, and see where it looked."""
@@ -67,6 +70,7 @@ def explore_command(
         print(f"left out {name}: {why}", file=sys.stderr)
 
     def ready(url: str) -> None:
+        url += "/?lecture#/playground" if lecture else ""
         print(f"open {url} in a browser; Ctrl-C ends", flush=True)
         if not no_browser:
             _browse(url)

@@ -36,10 +36,11 @@ from starlette.routing import Route
 
 from regard import __version__, registry
 from regard.predictors.predictor import Predictor
-from regard.serve import principle
+from regard.serve import lecture, lessons, principle
 from regard.serve.batching import Batcher, Closed, Fault, Full
 from regard.serve.card import About, Card, Problem
 from regard.serve.gate import Gate
+from regard.serve.lessons.lesson import LessonCard
 from regard.serve.limits import Limits
 from regard.serve.problems import ProblemDetails, documented, invalid, problem, refused
 from regard.tasks.task import FAMILIES
@@ -158,12 +159,25 @@ def create(
         return abouts[name]
 
     for card in cards:
-        add(_path(card), f"answer-{card.name}", abouts[card.name].title, card, card.answer)
+        add(card.path, f"answer-{card.name}", abouts[card.name].title, card, card.answer)
     add("/api/weigh", "weigh", "Weights of a query's keys by every score", principle, principle.weigh)
 
     @app.get("/api/principle", summary="What each system takes for query, key and value", operation_id="principle")
     def table() -> principle.Principle:
         return principle.table()
+
+    if explorer:
+        taught = [LessonCard(lesson) for lesson in lessons.every()]
+        for card in taught:
+            add(card.path, f"lesson-{card.name}", card.predictor.title, card, card.answer)
+
+        @app.get("/api/lessons", summary="Pages that need no trained model", operation_id="lessons")
+        async def lessons_() -> list[About]:
+            return [card.about() for card in taught]
+
+        @app.get("/api/lecture", summary="All pages in the order of the lectures", operation_id="lecture")
+        async def lecture_() -> list[lecture.Slide]:
+            return lecture.slides(list(abouts.values()), [card.predictor for card in taught])
 
     @app.get("/healthz", operation_id="health", responses={503: {"model": Health}})
     async def health(response: Response) -> Health:
@@ -245,11 +259,7 @@ async def _warm(cards: Sequence[Card], batchers: Mapping[str, Batcher]) -> None:
     for card in cards:
         for example in card.examples()[:1]:
             with suppress(Full, Closed, Fault):
-                await batchers[_path(card)].ask(example)
-
-
-def _path(card: Card) -> str:
-    return f"/api/models/{card.name}/answer"
+                await batchers[card.path].ask(example)
 
 
 def open_card(model: Card | Predictor | str | Path, *, trust: bool = False) -> Card:

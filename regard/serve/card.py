@@ -90,6 +90,8 @@ class About(BaseModel):
     """What it was trained on, or what data it answers about."""
     compared: bool
     """Is it shown beside another of its kind?"""
+    path: str
+    """Where it is asked."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,13 @@ class Card:
             examples=[example.model_dump(exclude_unset=True) for example in self.examples()],
             data=predictor.data(),
             compared=predictor.compared,
+            path=self.path,
         )
+
+    @property
+    def path(self) -> str:
+        """The route of its answers."""
+        return f"/api/models/{self.name}/answer"
 
     def examples(self) -> list[BaseModel]:
         """A few questions; what is as it is by default is not said."""
@@ -182,6 +190,7 @@ def described(system: str) -> tuple[str, str]:
 # ---------------------------------------------------------------------------------------------------------------------
 # Questions as pydantic has them
 
+_Real = Annotated[float, Field(ge=-1e6, le=1e6)]
 _Place = Annotated[float, Field(ge=0, le=1)]
 _Point = Annotated[list[_Place], Field(min_length=2, max_length=2)]
 
@@ -218,6 +227,9 @@ def _described(given: questions.Input) -> tuple[Any, Mapping[str, Any], Mapping[
             return bool, {}, {}
         case questions.Choice():
             return Literal[given.names], {}, {}
+        case questions.Vectors():
+            row = Annotated[list[_Real], Field(min_length=1, max_length=given.widest)]
+            return list[row], {"min_length": 1, "max_length": given.most}, {"widget": "vectors"}
         case questions.Strokes():
             line = Annotated[list[_Point], Field(min_length=1, max_length=given.longest)]
             widget = {"widget": "pad", "most": given.most, "longest": given.longest}

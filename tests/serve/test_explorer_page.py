@@ -25,6 +25,7 @@ from browser import chromium
 from regard import registry
 from regard.data import sound
 from regard.data.canvases import STROKES
+from regard.serve import lessons
 from regard.serve.app import create
 from regard.tasks.task import LANGUAGE
 
@@ -107,7 +108,7 @@ def said(column):
 class TestHome:
     def test_every_model_has_a_card_in_its_family(self, visit):
         opened = visit()
-        shown = opened.locator(".family").evaluate_all(
+        shown = opened.locator(".family:not([data-lessons])").evaluate_all(
             "all => all.map(each => [each.querySelector('h2').textContent, "
             "[...each.querySelectorAll('a')].map(card => card.getAttribute('href'))])"
         )
@@ -171,7 +172,7 @@ class TestTranslation:
         field.press("Enter")
         first, second = (answered(opened, name, 2) for name in TEXT)
         assert "casa" in said(first) and "casa" in said(second)
-        assert opened.url.endswith("#/translate-en-es?text=The+house+is+red.&nbest=1&pictures=true")
+        assert opened.url.endswith("#/translate-en-es?text=The+house+is+red.&nbest=1&pictures=true&heads=false")
         keep(opened, "translate")
         words = second.locator(".row.target .word")
         words.nth(1).hover()
@@ -477,6 +478,33 @@ class TestPlayground:
         assert opened.locator(".map .disc").count() == 6
 
 
+class TestLessons:
+    def test_the_worked_numbers_follow_the_vectors(self, visit):
+        opened = visit("#/worked-numbers")
+        assert said(answered(opened)) == "112 and 96 → 0.88 and 0.12"
+        opened.get_by_label("Keys, row 2, number 1").fill("8")
+        assert said(answered(opened, count=2)) == "112 and 112 → 0.50 and 0.50"
+
+    def test_arrow_keys_turn_the_pages_of_the_lecture(self, visit):
+        opened = visit("?lecture#/playground")
+        opened.locator(".turn").wait_for()
+        opened.keyboard.press("ArrowRight")
+        opened.wait_for_selector('#main[data-page="worked-numbers"]')
+        assert opened.url.endswith("?lecture#/worked-numbers")
+        answered(opened)
+        opened.get_by_label("Words").press("ArrowRight")  # belongs to the field
+        opened.get_by_role("button", name="Next").click()
+        opened.wait_for_selector('#main[data-page="eight-scores"]')
+
+    def test_the_heads_of_a_transformer(self, visit):
+        opened = visit("#/translate-en-es?text=It+was+tired.&beside=none")
+        answered(opened)
+        opened.get_by_role("button", name="Show all layers and heads").click()
+        column = answered(opened, count=2)
+        titles = column.locator(".shown > h3").all_inner_texts()
+        assert titles[1:] == ["Encoder self-attention", "Decoder self-attention", "Cross-attention"]
+
+
 class TestPrinciple:
     def test_the_table_is_what_the_systems_declare(self, visit):
         opened = visit("#/principle")
@@ -492,7 +520,8 @@ class TestPrinciple:
         assert opened.locator("tbody:visible .name").all_inner_texts() == ["ntm"]
 
 
-PAGES = ["", "#/translate-en-es", "#/ram-mnist", "#/memn2n-babi", "#/gat-sbm", "#/principle", "#/playground"]
+LESSONS = [f"#/{lesson.name}" for lesson in lessons.every()]
+PAGES = [*LESSONS, "", "#/translate-en-es", "#/ram-mnist", "#/memn2n-babi", "#/gat-sbm", "#/principle", "#/playground"]
 
 
 def settle(opened, link):

@@ -23,6 +23,7 @@ from regard.views import (
     spectrogram,
     stack,
     strokes,
+    table,
     weightings,
 )
 
@@ -63,6 +64,7 @@ def trace():
 
 
 VIEWS = {
+    "table": lambda: table.view(["", "weight"], [["first", "0.88"], ["second", "0.12"]], [[None, 0.88], [None, 0.12]]),
     "alignment": lambda: alignment.view(shares(2, 3, 4, 5), list("abcd"), list("vwxyz")),
     "heads": lambda: heads.view(HEADS, WORDS, word="it"),
     "glimpses": lambda: glimpses.view(
@@ -110,7 +112,7 @@ def test_no_screen_is_too_small(show, kind):
     assert opened.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
-@pytest.mark.parametrize("kind", [kind for kind in VIEWS if kind not in ("graph", "positions", "rectified")])
+@pytest.mark.parametrize("kind", [kind for kind in VIEWS if kind not in ("graph", "positions", "rectified", "table")])
 def test_time_is_stepped_by_keys_and_played(show, kind):
     opened = show(VIEWS[kind]())
     told = opened.locator(".told")

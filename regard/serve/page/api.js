@@ -40,5 +40,7 @@ function post(path, body, signal) {
 export const models = () => once("api/models");
 export const description = () => once("openapi.json");
 export const principle = () => once("api/principle");
-export const answer = (name, question, signal) => post(`api/models/${encodeURIComponent(name)}/answer`, question, signal);
+export const lessons = () => once("api/lessons");
+export const lecture = () => once("api/lecture");
+export const answer = ({ path }, question, signal) => post(path.slice(1), question, signal);
 export const weigh = (question, signal) => post("api/weigh", question, signal);

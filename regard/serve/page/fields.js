@@ -6,10 +6,11 @@ import { element } from "../viewer/dom.js";
 import { image } from "./image.js";
 import { pad } from "./pad.js";
 import { sound } from "./sound.js";
+import { vectors } from "./vectors.js";
 
 let numbered = 0;
 
-const WIDGETS = { lines, pad: strokes, image: photo, sound: recording, file, number, hidden };
+const WIDGETS = { lines, pad: strokes, image: photo, sound: recording, file, number, hidden, vectors: numbers };
 
 export function field(name, schema, { change, signal }) {
   const types = { string: line, integer: number, number, boolean: check };
@@ -84,6 +85,11 @@ function choice(options) {
 function strokes(options) {
   const drawn = pad(options);
   return { ...drawn, node: labelled(options, drawn.node) };
+}
+
+function numbers(options) {
+  const made = vectors(options);
+  return { ...made, node: element("div", { class: "field wide", "data-field": options.name }, element("span", { class: "label" }, options.label), made.node, options.description && element("p", { class: "about" }, options.description)) };
 }
 
 function photo(options) {

@@ -6,7 +6,7 @@ import { banner, glyph } from "./glyphs.js";
 import { write } from "./link.js";
 
 export async function home(root) {
-  const models = await api.models();
+  const [models, lessons] = [await api.models(), await api.lessons()];
   const families = [...new Set(models.map((each) => each.family))];
   const groups = families.map((family) => [family, models.filter((each) => each.family === family)]);
   root.append(
@@ -21,8 +21,10 @@ export async function home(root) {
         { class: "row" },
         element("a", { class: "strong", href: "#/playground" }, "Move the weather stations"),
         element("a", { class: "plain", href: "#/principle" }, "One table of all systems"),
+        element("a", { class: "plain", href: "?lecture#/playground" }, "Give the lecture"),
       ),
     ),
+    element("section", { class: "family", "data-lessons": true }, element("h2", {}, "Without a trained model"), element("ul", { class: "cards" }, ...lessons.map(card))),
     ...groups.map(([family, found]) => group(family, found)),
     models.length ? "" : element("p", { class: "note" }, "No model is at hand. Train one, for instance with “regard train graph”, and start regard explore again."),
   );

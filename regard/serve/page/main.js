@@ -4,6 +4,7 @@ import { element, icon, iconButton } from "../viewer/dom.js";
 import { dark, onTheme, recall, toggle } from "../viewer/theme.js";
 import { complaint } from "./complaint.js";
 import { home } from "./home.js";
+import { lecture } from "./lecture.js";
 import { read } from "./link.js";
 import { model } from "./model.js";
 import { playground } from "./playground.js";
@@ -59,3 +60,4 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 addEventListener("hashchange", open);
 open();
+lecture();

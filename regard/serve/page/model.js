@@ -9,7 +9,7 @@ import { write } from "./link.js";
 import { question } from "./schema.js";
 
 export async function model(root, { name, values, signal }) {
-  const all = await api.models();
+  const all = [...(await api.models()), ...(await api.lessons())];
   const about = all.find((each) => each.name === name);
   if (!about) {
     const known = all.map((each) => each.name).join(", ") || "none";
@@ -112,7 +112,7 @@ function answers(about, several, follow) {
     const mine = (pending = new AbortController());
     node.setAttribute("aria-busy", "true");
     try {
-      const found = await api.answer(about.name, question, mine.signal);
+      const found = await api.answer(about, question, mine.signal);
       if (mine.signal.aborted) return;
       show(found);
     } catch (error) {

@@ -2,15 +2,16 @@
 
 import { element } from "../viewer/dom.js";
 import * as api from "./api.js";
+import { write } from "./link.js";
 
 const COLUMNS = { where: "Where", query: "Query", key: "Key", value: "Value", score: "Score", normalizer: "Normalizer" };
 
 export async function principle(root, { signal }) {
-  const { systems } = await api.principle();
+  const [{ systems }, models] = [await api.principle(), await api.models()];
   const filter = element("input", { type: "search", id: "filter", placeholder: "softmax, glimpse, memory …", autocomplete: "off" });
   const count = element("output", { class: "note", for: "filter" });
   const bodies = systems.map((system) => {
-    const rows = system.looks.map((look, index) => row(system, look, index));
+    const rows = system.looks.map((look, index) => row(system, look, index, models.filter((each) => each.system === system.name)));
     const text = JSON.stringify(system).toLowerCase();
     return [element("tbody", {}, ...rows), text];
   });
@@ -46,12 +47,15 @@ export async function principle(root, { signal }) {
   );
 }
 
-function row(system, look, index) {
+function row(system, look, index, models) {
+  const arxiv = system.paper.match(/arXiv:([\d.]+)/)?.[1];
   const head = index === 0 && element(
     "th",
     { scope: "rowgroup", rowspan: system.looks.length },
     element("span", { class: "name" }, system.name),
-    element("span", { class: "paper" }, system.paper),
+    element("span", { class: "paper" }, arxiv ? element("a", { href: `https://arxiv.org/abs/${arxiv}`, rel: "noreferrer" }, system.paper) : system.paper),
+    element("span", { class: "paper" }, `regard/systems/${system.name}.py`),
+    element("span", { class: "paper" }, ...(models.length ? models.flatMap(({ name }, i) => [i ? ", " : "Try: ", element("a", { href: write(name, {}) }, name)]) : ["no trained model here"])),
   );
   const cells = Object.entries(COLUMNS).map(([key, label]) => element("td", { "data-label": label, class: key }, ...broken(look[key])));
   return element("tr", {}, head, ...cells);

@@ -2,9 +2,9 @@
 
 import * as api from "./api.js";
 
-export async function question({ name }) {
+export async function question({ path }) {
   const root = await api.description();
-  const { schema } = root.paths[`/api/models/${name}/answer`].post.requestBody.content["application/json"];
+  const { schema } = root.paths[path].post.requestBody.content["application/json"];
   const { verb = "Ask", properties = {} } = follow(schema, root);
   const simple = Object.entries(properties).map(([key, each]) => [key, definite(follow(each, root))]);
   return { verb, properties: Object.fromEntries(simple) };
