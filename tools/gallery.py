@@ -57,6 +57,9 @@ Mary moved to the bathroom.
 Where is the apple?
 """
 
+BY_HAND = "## The pictures of the lectures"
+"""From here on the page is written by hand and kept."""
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -561,7 +564,9 @@ def main() -> None:
                 f"## {picture.title}\n\n{picture.text}\n\n![{picture.title}](gallery/{picture.name}.png)\n\n{note}\n"
             )
             print(f"{picture.name:12} {len(data) / 1000:6.0f} kB  {note}")
-    (folder / "gallery.md").write_text("\n".join(parts), encoding="utf-8")
+    written = folder / "gallery.md"
+    _, mark, kept = (written if written.exists() else DOCS / "gallery.md").read_text("utf-8").partition(BY_HAND)
+    written.write_text("\n".join(parts).rstrip() + f"\n\n{mark}{kept}", encoding="utf-8")
     print(f"{folder / 'gallery.md'}: {total / 1e6:.2f} MB of pictures")
 
 

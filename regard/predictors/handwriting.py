@@ -209,4 +209,3 @@ def _rounded(drawn: Drawn) -> list[list[list[float]]]:
     """What was written as strokes of points (x, y)."""
     ends = np.flatnonzero(drawn.points[:, 2] > 0.5) + 1
     return [np.round(each.astype(float), 2).tolist() for each in np.split(drawn.places[:, :2], ends) if len(each)]
-

@@ -1,13 +1,17 @@
 # Written by tools/stubs.py; tests keep it equal to the folder.
+from regard.systems.abs_summary import AbsSummary as AbsSummary
 from regard.systems.aligned_tagger import AlignedTagger as AlignedTagger
 from regard.systems.attention_recognizer import AttentionRecognizer as AttentionRecognizer
 from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
 from regard.systems.bert import Bert as Bert
 from regard.systems.cnn import CNN as CNN
+from regard.systems.dialog_memory import DialogMemory as DialogMemory
 from regard.systems.dram import DRAM as DRAM
 from regard.systems.draw import DRAW as DRAW
+from regard.systems.drqa import Drqa as Drqa
 from regard.systems.foveal import Foveal as Foveal
 from regard.systems.gat import GAT as GAT
+from regard.systems.gaze_tracker import GazeTracker as GazeTracker
 from regard.systems.gpt import Gpt as Gpt
 from regard.systems.handwriting import Handwriting as Handwriting
 from regard.systems.image_to_set import ImageToSet as ImageToSet
@@ -17,6 +21,7 @@ from regard.systems.lstmn import Lstmn as Lstmn
 from regard.systems.luong import Luong as Luong
 from regard.systems.memn2n import MemN2N as MemN2N
 from regard.systems.memnn import MemNN as MemNN
+from regard.systems.nnjm import NNJM as NNJM
 from regard.systems.ntm import NTM as NTM
 from regard.systems.pointer_generator import PointerGenerator as PointerGenerator
 from regard.systems.ram import RAM as RAM

@@ -2,9 +2,12 @@
 from regard.tasks.babi import Babi as Babi
 from regard.tasks.captions import Captions as Captions
 from regard.tasks.catch import Catch as Catch
+from regard.tasks.chat import Chat as Chat
 from regard.tasks.cloze import Cloze as Cloze
+from regard.tasks.conversations import Conversations as Conversations
 from regard.tasks.cooking import Cooking as Cooking
 from regard.tasks.counting import Counting as Counting
+from regard.tasks.dialog_babi import DialogBabi as DialogBabi
 from regard.tasks.digits import Digits as Digits
 from regard.tasks.graphs import Graphs as Graphs
 from regard.tasks.handwriting import Handwriting as Handwriting
@@ -20,6 +23,7 @@ from regard.tasks.summaries import Summaries as Summaries
 from regard.tasks.tags import Tags as Tags
 from regard.tasks.tapes import Tapes as Tapes
 from regard.tasks.toy_grammar import ToyGrammar as ToyGrammar
+from regard.tasks.tracking import Tracking as Tracking
 from regard.tasks.translation import Translation as Translation
 from regard.tasks.video_captions import VideoCaptions as VideoCaptions
 from regard.tasks.visual_questions import VisualQuestions as VisualQuestions

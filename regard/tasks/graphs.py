@@ -306,9 +306,7 @@ def _keep(graphs: Sequence[Graph]) -> bytes:
         tensors |= {key + "index": graph.index, key + "labels": graph.labels, key + "split": graph.split}
         if graph.names is not None:
             names[f"{number}"] = json.dumps(graph.names, ensure_ascii=False)
-    return safetensors.torch.save(
-        {key: tensor.contiguous().clone() for key, tensor in tensors.items()}, metadata=names
-    )
+    return safetensors.torch.save({key: tensor.contiguous().clone() for key, tensor in tensors.items()}, metadata=names)
 
 
 def _kept(path: Path) -> list[Graph]:
