@@ -12,8 +12,9 @@ import sys
 import warnings
 
 SPIN = "GOMP_SPINCOUNT"
-TURNS = 1000
-"""About a microsecond; GNU's default is some milliseconds."""
+TURNS = 3000
+"""Some microseconds; GNU's default is some milliseconds. With 1,000 a training on idle cores loses a tenth; with 10,000 busy ones
+slow it down several times."""
 
 
 def spin_briefly() -> bool:

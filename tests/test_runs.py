@@ -32,6 +32,12 @@ def test_a_recipe_is_trained_and_loaded(train, tmp_path):
         assert isinstance(best.text, str)
 
 
+def test_a_loaded_model_says_what_it_is():
+    model = regard.load("memn2n-babi")
+    size = sum(parameter.numel() for parameter in model.model.parameters())
+    assert repr(model) == f"Stories('memn2n-babi': memn2n on babi, {size:,} parameters, cpu)"
+
+
 def test_a_name_that_is_neither_a_run_nor_a_model_names_the_nearest():
     with pytest.raises(ValueError, match="did you mean 'translate-en-es'"):
         regard.load("translate-en-se")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,17 +76,22 @@ def knockout(
             raise ValueError(f"no attention called {only!r} was seen while measuring")
         places = [(name, head) for name, count in heads.items() for head in range(count or 1)]
         values: list[float] = []
+
+        def one(name: str, head: int) -> AbstractContextManager[Any]:
+            return change(model, name, head=head if heads[name] else None, weights="zero")
+
         if batch is None:
-            for name, head in places:
-                with change(model, name, head=head if heads[name] else None, weights="zero"):
+            for place in places:
+                with one(*place):
                     values.append(float(measure()))
         else:
             size = _size(batch)
             at_once = at_once or max(1, ROWS // max(1, size))
             for first in range(0, len(places), at_once):
                 part = places[first : first + at_once]
-                with _without(model, part, heads, size):
-                    each = torch.as_tensor(measure(_copies(batch, len(part))))
+                several = len(part) > 1
+                with _without(model, part, heads, size) if several else one(*part[0]):
+                    each = torch.as_tensor(measure(_copies(batch, len(part)) if several else batch))
                 if each.shape != (size * len(part),):
                     found = f"{size * len(part)} items and returned {tuple(each.shape)}"
                     raise ValueError(f"measure was given {found}, not a number for each")
