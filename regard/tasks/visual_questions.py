@@ -51,6 +51,9 @@ class Config(ImageConfig):
     """The most frequent answers, which are chosen from."""
     max_length: int = 30
     """Words of the longest question; longer ones are cut."""
+    relational: float | None = None
+    """Share of the scenes in training whose question is relational where one can be asked; if None, all kinds are drawn
+    alike, as they always are in validation and test."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +61,8 @@ class Config(ImageConfig):
         for name, least in (("min_count", 1), ("answers", 2), ("max_length", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        if self.relational is not None and not 0 <= self.relational <= 1:
+            raise ValueError(f"relational, a share of the scenes, is between 0 and 1, not {self.relational}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +143,9 @@ class VisualQuestions(ImageTask):
         random = self.draws(split, row, seed, epoch)
         found = scenes.questions(self.scene(split, row, seed, epoch).things, random)
         kinds = sorted({each.kind for each in found})
+        if split == "train" and self.config.relational is not None and "relation" in kinds:
+            twice = random.random() < self.config.relational
+            kinds = [kind for kind in kinds if (kind == "relation") == twice]
         kind = kinds[int(random.integers(len(kinds)))]
         chosen = [each for each in found if each.kind == kind]
         return chosen[int(random.integers(len(chosen)))]

@@ -146,6 +146,20 @@ def test_every_kind_is_asked_as_often():
     assert min(kinds.count(kind) for kind in ("exist", "colour", "shape", "relation")) > 40
 
 
+def test_relational_questions_are_asked_more_often_in_training_alone():
+    even, more, none = (generated(train_size=300, relational=share) for share in (None, 1.0, 0.0))
+    assert [even.asked("test", row) for row in range(50)] == [more.asked("test", row) for row in range(50)]
+    askable = [
+        any(each.kind == "relation" for each in scenes.questions(more.scene("train", row).things, np.random.default_rng(0)))
+        for row in range(300)
+    ]
+    assert 200 < sum(askable) < 300
+    assert [more.asked("train", row).kind == "relation" for row in range(300)] == askable
+    assert {none.asked("train", row).kind for row in range(300)} == {"exist", "colour", "shape"}
+    with pytest.raises(ValueError, match="relational, a share"):
+        generated(relational=1.5)
+
+
 def test_pointing_of_the_first_and_the_last_hop():
     made = generated()
     found = []
