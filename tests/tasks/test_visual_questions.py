@@ -150,7 +150,10 @@ def test_relational_questions_are_asked_more_often_in_training_alone():
     even, more, none = (generated(train_size=300, relational=share) for share in (None, 1.0, 0.0))
     assert [even.asked("test", row) for row in range(50)] == [more.asked("test", row) for row in range(50)]
     askable = [
-        any(each.kind == "relation" for each in scenes.questions(more.scene("train", row).things, np.random.default_rng(0)))
+        any(
+            each.kind == "relation"
+            for each in scenes.questions(more.scene("train", row).things, np.random.default_rng(0))
+        )
         for row in range(300)
     ]
     assert 200 < sum(askable) < 300
