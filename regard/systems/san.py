@@ -52,6 +52,7 @@ class SAN(answers.Answerer):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
+        self.label_smoothing = config.label_smoothing
         dim = config.dim
         self.words = nn.Embedding(config.vocab, dim, padding_idx=text.PAD)
         self.reader = Bidirectional(dim, dim // 2)

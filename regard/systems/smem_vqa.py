@@ -26,7 +26,8 @@ With ``tied = false`` keys of further hops have a matrix of their own. The image
 that is trained along, where the paper's is fine-tuned.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), ``question`` (B, T), word ids with 0 for
-padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers.
+padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers, and ``parts``
+(B, P) of answers that are lists (:func:`regard.layers.answers.loss`).
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ class SMemVQA(answers.Answerer):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
+        self.label_smoothing = config.label_smoothing
         dim, hops = config.dim, config.hops
         self.words = nn.Embedding(config.vocab, dim, padding_idx=text.PAD)
         self.reader = Bidirectional(dim, dim // 2) if config.reader == "lstm" else None

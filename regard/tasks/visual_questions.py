@@ -7,7 +7,8 @@ just beside it, for which one must look twice.
 
 A batch has ``question`` (B, T), word ids, ``question_lengths`` (B,), ``answer`` (B,), the number of the right one, −1
 if it is not among the known, beside ``features`` or ``image`` (:mod:`regard.tasks._images`). Of several right answers
-the most frequent is learned. Questions are lower case without punctuation; a word that is seen less than ``min_count``
+the most frequent is learned. Where a right answer is a list (``book, lamp``, as in DAQUAR), ``parts`` (B, P) has the
+numbers of those of its parts that are answers, −1 for padding. Questions are lower case without punctuation; a word that is seen less than ``min_count``
 times is unknown.
 """
 
@@ -200,11 +201,18 @@ class VisualQuestions(ImageTask):
     def _number(self, answer: str) -> int:
         return self._numbers.get(answer, -1)
 
-    def _encode_all(self, split: str) -> tuple[Ragged, np.ndarray]:
-        """Every question of a split, and the number of its answer."""
+    def _encode_all(self, split: str) -> tuple[Ragged, np.ndarray, np.ndarray]:
+        """Every question of a split, the number of its answer, and those of the parts of an answer that is a list."""
         part = self._part(split)
-        right = np.array([self._number(_likeliest(each.answers)) for each in part])
-        return Ragged.of([self.encode(each.question) for each in part]), right
+        answers = [_likeliest(each.answers) for each in part]
+        listed = [
+            [n for n in map(self._number, each.split(", ")) if n >= 0] if ", " in each else [] for each in answers
+        ]
+        parts = np.full((len(part), max(map(len, listed))), -1)
+        for row, numbers in zip(parts, listed):
+            row[: len(numbers)] = numbers
+        right = np.array([self._number(answer) for answer in answers])
+        return Ragged.of([self.encode(each.question) for each in part]), right, parts
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         identity = self.identity(split, seed, shuffle)
@@ -220,20 +228,20 @@ class VisualQuestions(ImageTask):
 
             number = self.count(split)
             return drawn(make, number, size, identity, f"{number:,} scenes an epoch, a question each")
-        ids, right = self._encoded(split)
+        ids, right, parts = self._encoded(split)
         features, owners = self.features(split), self._kept_owners(split)
 
         def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
             question, lengths = pad(ids, rows)
-            answer = torch.from_numpy(right[rows])
-            return {
+            batch = {
                 "features": features[owners[rows]],
                 "question": question,
                 "question_lengths": lengths,
-                "answer": answer,
+                "answer": torch.from_numpy(right[rows]),
             }
+            return {**batch, "parts": torch.from_numpy(parts[rows])} if parts.size else batch
 
-        identity["content"] = zlib.crc32(right.tobytes(), zlib.crc32(ids.ids.tobytes()))
+        identity["content"] = zlib.crc32(parts.tobytes(), zlib.crc32(right.tobytes(), zlib.crc32(ids.ids.tobytes())))
         report = (
             f"{len(right):,} questions about {len(features):,} images, {len(self.words):,} words, "
             f"{len(self.classes):,} answers, {100 * float((right < 0).mean()):.1f} % of the right ones unknown"

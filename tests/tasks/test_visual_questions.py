@@ -85,6 +85,20 @@ def test_an_answer_that_training_does_not_know(folder):
     assert "50.0 % of the right ones unknown" in made.loader("test").report()
 
 
+def test_the_parts_of_an_answer_that_is_a_list(folder):
+    text = (folder / "questions.tsv").read_text()
+    (folder / "questions.tsv").write_text(text.replace("\tchair", "\tchair, red, dragon", 3))
+    made = task(folder)
+    listed = made._numbers["chair, red, dragon"]
+    seen = 0
+    for batch in made.loader("train"):
+        for answer, parts in zip(batch["answer"].tolist(), batch["parts"].tolist()):
+            known = [made._numbers["chair"], made._numbers["red"]] if answer == listed else [-1, -1]
+            assert parts == known
+            seen += answer == listed
+    assert seen
+
+
 def test_measured_exactly_or_by_people(folder):
     made = task(folder)
     found = [Chosen(each.answers[0], torch.ones(3), {}) for each in made._part("test")]
