@@ -1,15 +1,15 @@
 """A reader that chooses: which of these choices answers the question about a dialogue?
 
-After the Stanford Attentive Reader (Chen, Bolton & Manning 2016, arXiv:1606.02858) with choices, as Lai, Xie, Liu, Yang &
-Hovy 2017, *RACE* (arXiv:1704.04683), section 4.2, and Sun et al. 2019, *DREAM* (arXiv:1902.00164), use it: the question
-looks at the text by uᵀ W h, and what it finds is compared with each choice by a bilinear form. Here each choice looks
-for itself, and words of the dialogue know which words of the question they are like, as in DrQA (Chen et al. 2017,
+After the Stanford Attentive Reader (Chen, Bolton & Manning 2016, arXiv:1606.02858) with choices, as Lai, Xie, Liu,
+Yang & Hovy 2017, *RACE* (arXiv:1704.04683), and Sun et al. 2019, *DREAM* (arXiv:1902.00164), use it: the question looks
+at the text by uᵀ W h, and what it finds is compared with each choice by a bilinear form. Here each choice looks for
+itself, and words of the dialogue know which words of the question they are like, as in DrQA (Chen et al. 2017,
 arXiv:1704.00051). With E the embeddings, d of the dialogue, q of the question, c of a choice:
 
-    a_sj ∝ exp(relu(W E(d_s)) · relu(W E(q_j))),  f(d_s) = Σⱼ a_sj E(q_j)      query d_s, key and value q_j, dot, softmax
+    a_sj ∝ exp(relu(W E(d_s)) · relu(W E(q_j))),  f(d_s) = Σⱼ a_sj E(q_j)     query d_s, key and value q_j, dot, softmax
     h = BiLSTM([E(d); f(d); features]),  y_q = BiLSTM(E(q)),  y_c = BiLSTM(E(c))
-    u = Σⱼ b_j y_q(j),  b_j ∝ exp(w · y_q(j)),  and o_c of y_c in the same way  query w, dot, softmax
-    α_cs ∝ exp([u; o_c] W [h_s; E(d_s)]),  r_c = Σₛ α_cs h_s                   query the choice, general, softmax
+    u = Σⱼ b_j y_q(j),  b_j ∝ exp(w · y_q(j)),  and o_c of y_c in the same way query w, dot, softmax
+    α_cs ∝ exp([u; o_c] W [h_s; E(d_s)]),  r_c = Σₛ α_cs h_s                  query the choice, general, softmax
     p(c) ∝ exp(vᵀ relu(V [r_c; o_c; u; r_c ∘ o_c; facts_c]) + kᵀ facts_c)
 
 Deviations: LSTMs for GRUs; embeddings are learned from the data, not GloVe's. The ``facts``, counts of words that a

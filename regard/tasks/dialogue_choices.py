@@ -1,15 +1,15 @@
 """Which of these choices answers a question about a dialogue? DREAM, read or made.
 
 ``data`` is a file or folder in the format of :mod:`regard.data.choices`; files are told apart by their names as in
-:mod:`regard.data.parts`, and where one is missing, whole dialogues are held out. Without data, dialogues about the plans
-of a man and a woman are made.
+:mod:`regard.data.parts`, and where one is missing, whole dialogues are held out. Without data, dialogues about the
+plans of a man and a woman are made.
 
 A batch has ``document`` (B, S), the words of the dialogue, ``question`` (B, Q), their lengths (B,), and of C choices
-``choices`` (B, C, L) with ``choice_lengths`` (B, C), 0 for one that is not there. ``features`` (B, S, 4) say of each word
-of the dialogue whether it is in the question, whether another form of it is, whether the speaker who is asked about says
-it, and whether it is a number; ``facts`` (B, C, 15) are the overlaps of each choice with the dialogue and with the turns
-of that speaker (:func:`regard.metrics.choices.overlaps`) and its length, less their means over the choices. ``label``
-(B,) is the right choice, −1 where it is not known.
+``choices`` (B, C, L) with ``choice_lengths`` (B, C), 0 for one that is not there. ``features`` (B, S, 4) say of each
+word of the dialogue whether it is in the question, whether another form of it is, whether the speaker who is asked
+about says it, and whether it is a number; ``facts`` (B, C, 15) are the overlaps of each choice with the dialogue and
+with the turns of that speaker (:func:`regard.metrics.choices.overlaps`) and its length, less their means over the
+choices. ``label`` (B,) is the right choice, −1 where it is not known.
 """
 
 from __future__ import annotations
@@ -184,7 +184,8 @@ class DialogueChoices(AskedTask):
         if not turns:
             raise ValueError("there is nothing to read: the dialogue is empty")
         if len(text.words) > self.config.longest:
-            raise ValueError(f"the dialogue has {len(text.words):,} words, and at most {self.config.longest:,} are read")
+            most = self.config.longest
+            raise ValueError(f"the dialogue has {len(text.words):,} words, and at most {most:,} are read")
         return self._item(choices.of(text, turns, question.question, lines))
 
     def item(self, split: str, number: int) -> Item:

@@ -15,7 +15,7 @@ DREAM = [
     [
         ["M: Where is my red coat?", "W: It is in the kitchen. I washed it: twice."],
         [
-            {"question": "Where is the coat?", "choice": ["In the car.", "In the kitchen."], "answer": "In the kitchen."},
+            {"question": "Where is the coat?", "choice": ["In a car.", "In the kitchen."], "answer": "In the kitchen."},
             {"question": "What did the woman do?", "choice": ["Wash it.", "Sell it.", "Buy it."], "answer": "Wash it."},
         ],
         "1-1",
@@ -36,7 +36,7 @@ def test_turns_know_their_speakers_and_words():
     [
         (lambda found: found.__setitem__(0, {}), r"dialogue 1: a dialogue is \[turns, questions, id\]"),
         (lambda found: found[0][0].append(3), "dialogue 1: its turns must be a list of texts"),
-        (lambda found: found[0][1][1].update(answer="Eat it."), "question 2: the answer 'Eat it.' is none of the choices"),
+        (lambda found: found[0][1][1].update(answer="Eat it."), "question 2: the answer 'Eat it.' is none"),
         (lambda found: found[0][1][0].update(choice=["one"]), "question 1: 'choice' must be a list of 2 to 8 texts"),
         (lambda found: found[0][1][0].update(question=" "), "question 1: 'question' must be a text"),
     ],
@@ -57,7 +57,7 @@ def test_unequal_quotes_are_named_with_their_line(tmp_path):
 
 
 def test_overlaps_are_those_of_a_count_by_hand():
-    dialogue = "the coat is in the kitchen and the cat sleep".split()
+    dialogue = ["the", "coat", "is", "in", "the", "kitchen", "and", "the", "cat", "sleep"]
     found = metrics.overlaps(dialogue, ["where", "coat"], [["kitchen"], ["car"], ["the", "cat"]])
     columns = dict(zip(metrics.COLUMNS, found.T))
     rare, common = np.log(2), np.log(1 + 1 / 3)
@@ -125,3 +125,13 @@ def test_made_dialogues_need_the_speaker_and_are_learned(tmp_path):
         assert isinstance(error, ValueError) and message in str(error)
     (error,) = run.ask([run.Question(dialogue="M: yes " * 500, question="Who?", choices="a\nb")])
     assert "and at most 400 are read" in str(error)
+
+
+def test_an_example_of_the_test_split_is_shown_by_its_number(tmp_path):
+    """Its fields need not be typed."""
+    small = ("data=", "train_size=20", "valid_size=4", "test_size=4", "steps=2", "tensorboard=false", "threads=1")
+    run = regard.load(regard.train("dream", *small, out=tmp_path / "run").folder)
+    ((heading, picture),) = run.look(["1"])
+    item = run.task.item("test", 1)
+    assert any(choice in heading for choice in run.task.classes_of(item)) and picture is not None
+    assert item.one.question.raw in picture.title
