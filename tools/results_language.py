@@ -141,7 +141,7 @@ TAGS = {
 def tags(lab: Language) -> Iterator[str]:
     """Parts of speech and names; strict F1 of entities. WNUT17's development file is the test."""
     columns = {"accuracy": "accuracy", "F1": "f1", "precision": "precision", "recall": "recall"}
-    others = {"each word's most frequent, accuracy": "frequent_accuracy", "F1 of that": "frequent_f1"}
+    others = {"each word's most frequent, accuracy": "unigram", "F1 of that": "unigram_f1"}
     yield from lines(lab, TAGS, {**columns, **others})
 
 
