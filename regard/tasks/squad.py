@@ -94,7 +94,8 @@ class Squad(Passages):
 
     def typed(self, one: Typed) -> Question:
         answers = () if one.answer is None else (one.answer,)
-        return Question(Text.of(one.story), Text.of(one.question), answers, place=one.place)
+        document = self.readable(Text.of(one.story), one.place)
+        return Question(document, Text.of(one.question), answers, place=one.place)
 
     def encode(self, questions: Sequence[Question]) -> Encoded:
         """An answer that is not in what is read of the document is none."""
