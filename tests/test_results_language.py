@@ -1,4 +1,4 @@
-"""The runner of the tables on language: its trainings are what its rows say, start from each other, and are measured."""
+"""The runner of the tables on language: trainings are what its rows say, start from each other, and are measured."""
 
 import sys
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_an_lstm_of_equal_size_has_as_many_parameters():
 
 def test_what_starts_from_another_training_waits_for_it(tmp_path):
     """Although it takes longer, and the longest are trained first."""
-    quick = ("steps=2", "dim=8", "heads=2", "system.hidden=16", "layers=1", "precision=float32", "task.batch=4", "threads=1")
+    quick = ("steps=2", "dim=8", "heads=2", "system.hidden=16", "layers=1", "precision=float32", "task.batch=4")
     made = ("task.data=made", "made_size=60", "task.vocab=280", "task.length=16")
     first = Cell("first", "bert-text", 1, (*quick, *made, "task.pairs=false"))
     start = (f"init={tool.RUNS}/first-0", f"tokens={tool.RUNS}/first-0")

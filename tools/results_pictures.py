@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from lab import Cell, Measured, Table, cells, lines, print_tables, row
 
+
 class Pictures(Measured):
     """Trainings on pictures and video, and what they are measured by."""
 

@@ -10,7 +10,6 @@ from regard import registry
 from regard.data import conversations, sentences, summaries, tags
 
 
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Systems after a step of their recipe's ``[tiny]``."""
@@ -33,7 +32,7 @@ def _asked(run, path, *lines):
     [
         ("a.conll", "We PRON\nrun\n", tags.read, r"a\.conll:2: 1 columns instead of 2"),
         ("b.conll", "We\nrun\n", tags.read, r"b\.conll:1: a line has a word and its tag"),
-        ("c.json", '{"data": [\n{"story": "Anna}]}\n', conversations.read, r"c\.json: not JSON: .*line 2 column 1[0-9]"),
+        ("c.json", '{"data": [\n{"story": "Anna}]}\n', conversations.read, r"c\.json: not JSON: .*line 2 column"),
         ("d.txt", "1 fine\n0\n", sentences.read, r"d\.txt:2: a line has a label"),
         ("e.tsv", "label\tsentence\n1\tgood\n\tbad\n", sentences.read, r"e\.tsv:3: the label is missing"),
     ],
