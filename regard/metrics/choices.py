@@ -81,7 +81,7 @@ def _distance(dialogue: Sequence[str], asked: set[str], words: set[str]) -> floa
 
 
 def _share(those: set[str] | set[tuple[str, str]], there: set[str] | set[tuple[str, str]]) -> float:
-    return len(those & there) / max(len(those), 1)  # type: ignore[operator]
+    return len(those & there) / max(len(those), 1)
 
 
 def baselines(counted: np.ndarray) -> dict[str, int]:
