@@ -252,7 +252,7 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
     answers: list[dict[str, tuple[int, int]]] = [{} for _ in names]
 
     def tell(person: int, sentence: str, **parts: str) -> None:
-        """Add a sentence; where its parts stand is remembered."""
+        """Add a sentence; where its parts stand is remembered, and with each the last mention of the name by then."""
         nonlocal story
         story += " " if story else ""
         for kind, part in parts.items():
@@ -260,6 +260,8 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
             start = len(story) + len(before)
             answers[person][kind] = (start, start + len(part))
             sentence = before + part + after
+        for kind in parts.keys() - {"name"}:
+            answers[person][f"{kind}, whose"] = answers[person]["name"]
         story += sentence
 
     for person in dice.sample(range(3), 3):
@@ -335,13 +337,13 @@ def _talk(
     person = dice.randrange(3)
     opening = dice.choice(
         (
-            (f"Who lives in {towns[person]}?", person),
-            (f"Who works as a {jobs[person]}?", person),
-            ("Who had a birthday?", born),
+            (f"Who lives in {towns[person]}?", person, "town"),
+            (f"Who works as a {jobs[person]}?", person, "job"),
+            ("Who had a birthday?", born, "age"),
         )
     )
     person = opening[1]
-    yield opening[0], names[person], answers[person]["name"]
+    yield opening[0], names[person], answers[person][f"{opening[2]}, whose"]
     named, last = 0, ""
     him = "her" if she == "she" else "him"
     left = ["age", "town", "job", "any"]
