@@ -36,7 +36,7 @@ from starlette.routing import Route
 
 from regard import __version__, registry
 from regard.predictors.predictor import Predictor
-from regard.serve import lecture, lessons, principle
+from regard.serve import lecture, lessons, playground, principle
 from regard.serve.batching import Batcher, Closed, Fault, Full
 from regard.serve.card import About, Card, Problem
 from regard.serve.gate import Gate
@@ -160,7 +160,7 @@ def create(
 
     for card in cards:
         add(card.path, f"answer-{card.name}", abouts[card.name].title, card, card.answer)
-    add("/api/weigh", "weigh", "Weights of a query's keys by every score", principle, principle.weigh)
+    add("/api/weigh", "weigh", "Weights of a query's keys by every score", playground, playground.weigh)
 
     @app.get("/api/principle", summary="What each system takes for query, key and value", operation_id="principle")
     def table() -> principle.Principle:

@@ -22,7 +22,7 @@ from explorer_models import RECIPES, small
 
 import regard
 from browser import chromium
-from regard import registry
+from regard import registry, scores
 from regard.data import sound
 from regard.data.canvases import STROKES
 from regard.serve import lessons
@@ -378,9 +378,15 @@ class TestOtherKinds:
 
 
 def weights(opened, score):
-    """The weights that the page shows for a score, to a tenth of a percent."""
+    """The weights that the page shows for a score, to two digits."""
     told = opened.locator(f'[data-score="{score}"] .stack').get_attribute("aria-label")
-    return [float(share) / 100 for share in re.findall(r"([\d.]+) %", told)]
+    return [float(share) for share in re.findall(r"station \d+ ([\d.]+)", told)]
+
+
+def score_of(name, setting):
+    """A score by name, with its setting if it has one."""
+    known = {"cosine": scores.Cosine, "inverse_distance": scores.InverseDistance, "gaussian": scores.Gaussian}
+    return known[name](float(setting)) if name in known else name
 
 
 def stations(opened):
@@ -394,19 +400,32 @@ def stations(opened):
     return {name: torch.tensor(json.loads(found[name]), dtype=torch.float64) for name in ("query", "keys", "values")}
 
 
+SETTINGS = {"cosine": "gain", "inverse_distance": "scale", "gaussian": "width"}
+
+
 class TestPlayground:
     def library(self, opened, score):
         found = stations(opened)
-        out = regard.attend(found["query"][None], found["keys"], found["values"], score=score)
+        (value,) = re.findall(rf"[&?]{SETTINGS[score]}=([\d.]+)", opened.url) if score in SETTINGS else (None,)
+        part = score_of(score, value)
+        out = regard.attend(found["query"][None], found["keys"], found["values"], score=part)
         return out.weights[0].tolist(), out.context[0].tolist()
 
-    def test_it_begins_with_the_lecture(self, visit):
+    def test_it_begins_with_stations_on_which_the_scores_differ(self, visit):
         opened = visit("#/playground")
         opened.locator("[data-score]").first.wait_for()
-        assert opened.locator("[data-score]").count() >= 8
-        assert weights(opened, "inverse_distance") == pytest.approx([0.53, 0.35, 0.071, 0.026, 0.013, 0.005], abs=0.006)
-        assert opened.locator('[data-score="inverse_distance"] .context').inner_text() == "31.0, 48.0"
+        found = [weights(opened, score) for score in ("dot", "cosine", "inverse_distance", "gaussian")]
+        for i, one in enumerate(found):
+            assert max(one) > 1.5 / len(one)
+            assert all(max(abs(a - b) for a, b in zip(one, other)) > 0.1 for other in found[:i])
+        assert "°C" in opened.locator(".map .label").first.text_content()
         keep(opened, "playground")
+
+    def test_the_lecture_is_a_button(self, visit):
+        opened = visit("#/playground")
+        opened.get_by_role("button", name="The lecture's stations").click()
+        opened.get_by_text("At the cross: 31.0 °C, 48.0 %").wait_for()
+        assert weights(opened, "inverse_distance") == pytest.approx([0.53, 0.35, 0.071, 0.026, 0.013, 0.005], abs=0.006)
 
     def test_weights_are_those_of_the_library(self, visit):
         opened = visit("#/playground")
@@ -419,7 +438,49 @@ class TestPlayground:
             assert [float(value) for value in shown.split(", ")] == pytest.approx(context, abs=0.051), score
         opened.locator('[data-score="cosine"]').click()  # and the map follows the one that is chosen
         told = opened.locator(".map .share").all_text_contents()
-        assert [float(share.removesuffix(" %")) / 100 for share in told] == weights(opened, "cosine")
+        assert [float(share.removeprefix("α = ")) for share in told] == weights(opened, "cosine")
+
+    @pytest.mark.parametrize(("score", "name", "value"), [("gaussian", "width", 0.3), ("dot", "temperature", 0.2)])
+    def test_a_setting_changes_the_weights_and_only_those_of_the_score_are_shown(self, visit, score, name, value):
+        opened = visit("#/playground")
+        opened.locator(f'[data-score="{score}"]').click()
+        shown = opened.locator(".settings .field:visible").evaluate_all("all => all.map(each => each.dataset.field)")
+        assert set(shown) == {"normalizer", "temperature", *([SETTINGS[score]] if score in SETTINGS else [])}
+        before = max(weights(opened, score))
+        opened.locator(f".settings [name={name}]").fill(str(value))
+        found = stations(opened)
+        part = regard.scores.Gaussian(value) if score == "gaussian" else regard.scores.Dot()
+        softmax = regard.normalizers.Softmax(value if name == "temperature" else 1.0)
+        out = regard.attend(found["query"][None], found["keys"], found["values"], score=part, normalizer=softmax)
+        assert weights(opened, score) == pytest.approx(out.weights[0].tolist(), abs=0.0051)
+        assert max(weights(opened, score)) > before + 0.1
+        again = visit(opened.url[opened.url.index("#") :])
+        again.locator("[data-score]").first.wait_for()
+        assert again.locator(f".settings [name={name}]").input_value() == str(value)
+
+    def test_normalizers(self, visit):
+        opened = visit("#/playground")
+        opened.locator("[data-score]").first.wait_for()
+        choice = opened.get_by_label("Normalizer")
+        choice.select_option("hard")
+        opened.get_by_text("Only the best key counts").wait_for()
+        assert sorted(weights(opened, "inverse_distance")) == [0, 0, 0, 0, 0, 1]
+        assert not opened.get_by_label("Temperature τ").is_visible()
+        choice.select_option("sparsemax")
+        opened.get_by_text("get exactly 0").wait_for()
+        assert 0 < weights(opened, "dot").count(0) < 5
+        choice.select_option("sigmoid")
+        opened.get_by_text("the weights sum to").wait_for()
+
+    def test_nothing_is_cut_on_a_phone(self, visit):
+        opened = visit("#/playground", size=(390, 800))
+        opened.locator("[data-score]").first.wait_for()
+        assert opened.locator(".numbers .scroll").evaluate("node => node.scrollWidth <= node.clientWidth")
+        cut = """all => all.filter(each => {
+            const [own, map] = [each.getBoundingClientRect(), each.closest('.map').getBoundingClientRect()];
+            return own.left < map.left || own.right > map.right || own.top < map.top || own.bottom > map.bottom;
+        }).length"""
+        assert opened.locator(".map .label").evaluate_all(cut) == 0
 
     def test_a_station_is_dragged(self, visit):
         opened = visit("#/playground")
@@ -445,7 +506,7 @@ class TestPlayground:
         expected, _ = self.library(opened, "inverse_distance")
         assert weights(opened, "inverse_distance") == pytest.approx(expected, abs=0.0051)
         x, y = stations(opened)["query"].tolist()
-        assert x > 0.02 and y == 0
+        assert x > 1.02 and y == 0.8
         assert opened.evaluate("document.activeElement.dataset.mark") == "query"
 
     def test_numbers_are_typed_and_vectors_may_be_wider(self, visit):
@@ -472,7 +533,7 @@ class TestPlayground:
     @pytest.mark.parametrize(
         "link", ["keys=[[1]]&query=[0,0]&values=[[1]]", "query=x", "query=[1e999,0]&keys=1", "score=no"]
     )
-    def test_a_broken_link_is_the_lecture(self, visit, link):
+    def test_a_broken_link_opens_the_stations(self, visit, link):
         opened = visit(f"#/playground?{link}")
         opened.locator("[data-score]").first.wait_for()
         assert opened.locator(".map .disc").count() == 6

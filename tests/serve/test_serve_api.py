@@ -14,14 +14,14 @@ from safetensors.torch import save_file
 from serving import Stuck, toy
 
 import regard
-from regard import registry, scores
+from regard import normalizers, registry, scores
 from regard.predictors.predictor import Predictor
 from regard.serve import app as serve_app
 from regard.serve.app import at_hand, create
 from regard.serve.batching import Batcher
 from regard.serve.card import Card
 from regard.serve.limits import Limits
-from regard.serve.principle import SCORES, Question, _score
+from regard.serve.playground import NORMALIZERS, SCORES, Question, _score
 from regard.serve.problems import KINDS
 
 ANSWER = "/api/models/toy/answer"
@@ -512,6 +512,24 @@ def test_weights_are_those_of_the_library(client):
     assert {each["name"] for each in found if each["learns"]} == {
         *("additive", "general", "concat", "perceptron", "location")
     }
+
+
+@pytest.mark.parametrize("name", list(NORMALIZERS))
+def test_the_playground_takes_any_normalizer_and_temperature(client, name):
+    query, keys = [0.3, -0.2], [[1.0, 0], [0, 0.5], [0.3, -0.2]]
+    question = {"query": query, "keys": keys, "normalizer": name, "temperature": 0.5, "gain": 3, "width": 0.2}
+    reply = client.post("/api/weigh", question).json()
+    found = {each["name"]: each for each in reply["scores"]}
+    given = [torch.tensor(rows, dtype=torch.float64) for rows in ([query], keys, keys)]
+    normalizer = normalizers.Hard("argmax") if name == "hard" else name
+    # τ divides scores: a gain of 3 / 0.5, a precision of 1 / (0.2² · 0.5)
+    parts = {"cosine": scores.Cosine(6.0), "gaussian": scores.Gaussian(0.2 * 0.5**0.5)}
+    for each, part in parts.items():
+        out = regard.attend(*given, score=part, normalizer=normalizer)
+        assert found[each]["weights"] == pytest.approx(out.weights[0].tolist(), abs=1e-9)
+    assert reply["sums_to_one"] == (name != "sigmoid")
+    assert ("temperature" in found["dot"]["settings"]) == (name != "hard")
+    assert found["cosine"]["settings"][-1] == "gain" and "width" not in found["dot"]["settings"]
 
 
 def test_keys_are_values_where_none_are_given(client):
