@@ -351,6 +351,7 @@ TYPES = {
     ".js": "text/javascript",
     ".json": "application/json",
     ".png": "image/png",
+    ".py": "text/plain",
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
@@ -363,7 +364,7 @@ def _pages() -> dict[str, Callable[[Request], Response]]:
         for file in sorted(folder.rglob("*")):
             if file.suffix in TYPES and file.suffix != ".html":
                 pages[f"{prefix}/{file.relative_to(folder).as_posix()}"] = _page(file)
-    return pages
+    return pages | {path: _page(file) for path, file in principle.sources().items()}
 
 
 def _page(file: Path) -> Callable[[Request], Response]:

@@ -27,6 +27,7 @@ from regard.data import sound
 from regard.data.canvases import STROKES
 from regard.serve import lessons
 from regard.serve.app import create
+from regard.serve.lecture import PARTS
 from regard.tasks.task import LANGUAGE
 
 TEXT = ["translate-en-es", "translate-en-es-rnn"]
@@ -569,16 +570,30 @@ class TestLessons:
 class TestPrinciple:
     def test_the_table_is_what_the_systems_declare(self, visit):
         opened = visit("#/principle")
-        shown = opened.locator("tbody .name").all_inner_texts()
-        assert shown == [name for name in registry.systems() if registry.system(name).uses]
-        rows = opened.locator("tbody tr").count()
-        assert rows == sum(len(registry.system(name).uses) for name in shown)
+        shown = opened.locator("tbody[data-system]").evaluate_all("all => all.map(each => each.dataset.system)")
+        assert set(shown) == set(registry.systems())
+        rows = opened.locator("tbody .where").count()
+        assert rows == sum(len(registry.system(name).uses) for name in set(shown))
+        parts = opened.locator("tbody.part").all_inner_texts()
+        assert [part.strip().lower() for part in parts] == [part.lower() for part in PARTS[2:]]
         keep(opened, "principle")
 
     def test_it_is_filtered(self, visit):
         opened = visit("#/principle")
         opened.get_by_label("Filter").fill("cosine memory")
-        assert opened.locator("tbody:visible .name").all_inner_texts() == ["ntm"]
+        assert opened.locator("tbody:visible .name").all_inner_texts() == ["NTM"]
+
+    def test_a_row_leads_to_its_model_and_its_file(self, visit):
+        opened = visit("#/principle", refused=True)  # of a text, the browser asks for an icon
+        row = opened.locator('tbody[data-system="ram"]').first
+        assert (
+            row.get_by_role("link", name="arXiv:1406.6247").get_attribute("href") == "https://arxiv.org/abs/1406.6247"
+        )
+        row.get_by_role("link", name="ram-mnist").click()
+        answered(opened, "ram-mnist")
+        opened.go_back()
+        row.get_by_role("link", name="regard/systems/ram.py").click()
+        assert "class RAM" in opened.locator("body").inner_text()
 
 
 LESSONS = [f"#/{lesson.name}" for lesson in lessons.every()]
