@@ -16,6 +16,7 @@ import math
 import re
 import shlex
 import textwrap
+from collections import Counter as Counting
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from difflib import SequenceMatcher
@@ -141,7 +142,7 @@ def create(
             summary=about,
         )
 
-    abouts = {card.name: card.about() for card in cards}
+    abouts = {card.name: about for card, about in zip(cards, _told_apart([card.about() for card in cards]))}
 
     @app.get("/api/models", summary="All models", operation_id="models")
     async def models_() -> list[About]:
@@ -278,6 +279,20 @@ def _named(cards: Sequence[Card]) -> Sequence[Card]:
             card.name, number = f"{name}-{number}", number + 1
         taken.add(card.name)
     return cards
+
+
+def _told_apart(abouts: Sequence[About]) -> list[About]:
+    """Titles that several have are followed by the system or, where that is the same too, by the name."""
+    titles = Counting(about.title for about in abouts)
+    both = Counting((about.title, about.system) for about in abouts)
+    told = []
+    for about in abouts:
+        if titles[about.title] > 1:
+            alone = both[about.title, about.system] == 1
+            which = principle.title_of(about.sentence, about.paper) if alone else about.name
+            about = about.model_copy(update={"title": f"{about.title}: {which}"})
+        told.append(about)
+    return told
 
 
 def _not_found(models: Sequence[str]) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:

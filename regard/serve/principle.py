@@ -149,7 +149,7 @@ def table() -> Principle:
         variants = [each for each in VARIANTS if each.system == name]
         theirs = {recipe for each in variants for recipe in each.recipes}
         own = [recipe for recipe in recipes[name] if recipe not in theirs] or recipes[name]
-        title, shared = _title(sentence, paper), {"name": name, "part": part, **_code(name)}
+        title, shared = title_of(sentence, paper), {"name": name, "part": part, **_code(name)}
         rows.append(System(title=title, sentence=sentence, paper=paper, recipes=own, looks=looks, **shared))
         like = f"Attention as in {title}." if looks else "No attention."
         rows += [
@@ -187,7 +187,7 @@ def _code(name: str) -> dict[str, str]:
     return {"file": shown, "source": f"source/{name.replace(':', '.')}.py"}
 
 
-def _title(sentence: str, paper: str) -> str:
+def title_of(sentence: str, paper: str) -> str:
     """``RAM`` of "RAM: a network that …", or ``Denil 2011``."""
     head, colon, _ = sentence.partition(":")
     if colon and len(head.split()) <= TITLE:

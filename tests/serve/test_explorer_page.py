@@ -120,6 +120,11 @@ class TestHome:
         assert families == expected
         keep(opened, "home")
 
+    def test_equal_titles_are_told_apart(self, visit):
+        titles = visit().locator(".card .title").all_inner_texts()
+        assert len(titles) == len(set(titles))
+        assert {f"Translate English into Spanish: {which}" for which in ("RNNsearch", "The Transformer")} <= set(titles)
+
     def test_a_card_opens_its_model_and_back_comes_back(self, visit):
         opened = visit()
         opened.get_by_role("link", name="Walk through a graph").click()
@@ -263,7 +268,8 @@ class TestDigits:
 
     def test_draw_imagines_another(self, visit):
         opened = visit("#/draw-mnist")
-        answered(opened)
+        column = answered(opened)
+        column.locator(".box.write").wait_for()
         opened.get_by_role("button", name="Another").click()
         answered(opened, count=2)
         assert "seed=2" in opened.url and opened.get_by_label("Chance").input_value() == "2"
@@ -281,6 +287,21 @@ class TestOtherKinds:
         assert column.locator(".regard-view.hops").inner_text().count("Mary went to the kitchen.") == 1
         keep(opened, "story")
 
+    def test_a_phone_shows_the_row_of_the_last_hop(self, visit):
+        story = "%0A".join(["Mary went to the kitchen."] * 30)
+        opened = visit(f"#/memn2n-babi?story={story}&question=Where+is+Mary%3F", size=(390, 400))
+        column = answered(opened)
+        column.locator(".hops .shade").first.wait_for()
+        seen = """box => [...box.querySelectorAll('tbody tr')].map(row => {
+            const [own, outer] = [row.getBoundingClientRect(), box.getBoundingClientRect()];
+            const share = parseFloat(row.lastChild.textContent.replace('<', ''));
+            return [share, own.top >= outer.top - 1 && own.bottom <= outer.bottom + 1];
+        })"""
+        rows = column.locator(".hops .scrolls").evaluate(seen)
+        strongest = max(share for share, _ in rows)
+        assert any(inside for share, inside in rows if share == strongest)
+        assert not all(inside for _, inside in rows)
+
     def test_an_unknown_word_is_named_and_not_obeyed(self, visit):
         opened = visit("#/memn2n-babi", refused=True)
         answered(opened)
@@ -297,6 +318,19 @@ class TestOtherKinds:
         column = answered(opened, count=2)
         assert "15 steps; 56 bits" in column.inner_text()
         assert "length=7" in opened.url
+        panels = column.locator(".tracks")
+        panels.first.wait_for()
+        assert [text.split()[0] for text in panels.locator("h3").all_inner_texts()] == [
+            *("INPUT", "OUTPUT", *(["WRONG"] if "wrong" in column.inner_text().lower() else [])),
+            *("ADDS", "READS", "WRITE", "READ"),
+        ]
+        for box, view in panels.locator(".tape").evaluate_all(
+            "all => all.map(each => [each.getBoundingClientRect().toJSON(), each.viewBox.baseVal.width + ' ' + "
+            "each.viewBox.baseVal.height])"
+        ):
+            columns, rows = map(float, view.split())
+            assert box["width"] / columns == pytest.approx(box["height"] / rows, rel=0.02)  # square cells
+        assert "step" in panels.last.locator(".ticks").text_content() and column.locator(".legends .scale").count() == 2
         keep(opened, "tape")
 
     def test_a_number_out_of_bounds_is_not_sent(self, visit):
@@ -309,7 +343,8 @@ class TestOtherKinds:
     def test_a_string_is_counted(self, visit):
         opened = visit("#/stack-anbn?text=aabb&n=3")
         assert "It expected" in said(answered(opened))
-        assert opened.locator(".regard-view.stack").count() == 1
+        opened.locator(".regard-view.stack .picture").wait_for()
+        assert opened.locator(".regard-view.stack").bounding_box()["height"] > 100
         keep(opened, "stack")
 
     def test_a_game_is_watched(self, visit):
@@ -557,6 +592,25 @@ class TestLessons:
         opened.get_by_label("Words").press("ArrowRight")  # belongs to the field
         opened.get_by_role("button", name="Next").click()
         opened.wait_for_selector('#main[data-page="eight-scores"]')
+
+    def test_the_head_of_the_alignment_is_said_and_can_be_changed(self, visit):
+        opened = visit("#/translate-en-es?text=The+red+house.&beside=none")
+        column = answered(opened)
+        assert "cross-attention of layer 3, the mean of its heads" in column.inner_text()
+        opened.get_by_label("Alignment by").select_option("1.2")
+        column = answered(opened, count=2)
+        assert "cross-attention of layer 1, head 2" in column.inner_text() and "aligned_by=1.2" in opened.url
+        opened.get_by_label("Alignment by").select_option(index=0)
+        assert "layer 3" in answered(opened, count=3).inner_text()
+
+    def test_it_is_chosen_in_the_sentence_of_the_animal(self, visit):
+        opened = visit("#/translate-en-es?beside=none")
+        answered(opened)
+        opened.get_by_role("button", name="The animal didn't cross the street").click()
+        column = answered(opened, count=2)
+        chosen = column.locator('.heads [aria-selected="true"]')
+        chosen.first.wait_for()
+        assert chosen.all_inner_texts() == ["it"]
 
     def test_the_heads_of_a_transformer(self, visit):
         opened = visit("#/translate-en-es?text=It+was+tired.&beside=none")

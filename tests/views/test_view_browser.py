@@ -51,6 +51,23 @@ def bars(opened):
     return {word: float(share.strip("<% ")) / 100 for word, share in found}
 
 
+def test_what_is_uniform_looks_pale_and_the_scale_can_be_fixed(show):
+    red = """canvas => {
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const found = [];
+        for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255 && data[i + 2] > data[i]) found.push(data[i]);
+        return found.sort((a, b) => a - b)[found.length >> 1];
+    }"""
+    opened = show(alignment.view(np.full((6, 20), 0.05)))
+    assert "20 %" in opened.locator(".legend").inner_text()
+    pale = opened.locator(".map canvas").evaluate(red)
+    assert pale > 150
+    opened.get_by_label("scale to 100 %").check()
+    assert "100 %" in opened.locator(".legend span").nth(1).inner_text()
+    assert opened.locator(".map canvas").evaluate(red) > pale
+    assert not show(coffee()).get_by_label("scale to 100 %").is_visible()
+
+
 class TestWords:
     def test_both_sentences_and_their_lines(self, show):
         opened = show(coffee())

@@ -104,4 +104,3 @@ def test_hugging_face():
         assert torch.allclose(found, expected.cross_attentions[layer], atol=1e-5)
         found = tape[f"model.decoder.layers.{layer}.self_attn"].weights
         assert torch.allclose(found, expected.decoder_attentions[layer], atol=1e-5)
-

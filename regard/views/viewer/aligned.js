@@ -19,7 +19,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
   const shape = readings[0].weights.shape;
   const heads = shape.length > 2 ? shape.at(-3) : 1;
   const layers = shape.length > 3 ? shape.at(-4) : 1;
-  const state = { reading: 0, layer: layers > 1 ? layers - 1 : null, head: null, time: null, pinned: null, pointed: null };
+  const state = { reading: 0, layer: layers > 1 ? layers - 1 : null, head: null, full: false, time: null, pinned: null, pointed: null };
   let weights = null; // the matrix that is shown
 
   const point = (place) => {
@@ -34,7 +34,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
     announce(same ? "released" : told());
   };
   const rows = words({ columns, names, point, pin, signal });
-  const map = heatmap({ columns, names, point, pin, signal });
+  const map = heatmap({ columns, names, point, pin, signal, rescale: (full) => { state.full = full; select(); } });
   const time = player({
     noun: "word",
     signal,
@@ -118,8 +118,8 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
   }
 
   function select() {
-    weights = matrix(readings[state.reading].weights, state.layer, state.head);
-    if (small) small.paint(readings[state.reading].weights, state.layer, state.head);
+    weights = matrix(readings[state.reading].weights, state.layer, state.head, state.full);
+    if (small) small.paint(readings[state.reading].weights, state.layer, state.head, state.full);
     paint();
   }
 
