@@ -4,8 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
+import regard
 from regard.views import alignment, page
+from regard.views import tape as views
 from regard.views.alignment import Reading
 
 ROWS = ["Me", "encanta", "el", "café", "."]
@@ -66,6 +69,17 @@ def test_what_is_uniform_looks_pale_and_the_scale_can_be_fixed(show):
     assert "100 %" in opened.locator(".legend span").nth(1).inner_text()
     assert opened.locator(".map canvas").evaluate(red) > pale
     assert not show(coffee()).get_by_label("scale to 100 %").is_visible()
+
+
+def test_the_member_of_a_batch_is_chosen(show):
+    attention = regard.Attention("dot")
+    with regard.record(attention) as tape:
+        attention(100 * torch.eye(3)[[[0, 1], [2, 2]]], torch.eye(3)[None].expand(2, -1, -1))
+    opened = show(views.views(tape)[0])
+    assert links(opened) == {(0, 0), (1, 1)}
+    opened.get_by_label("number 2").check()
+    assert links(opened) == {(0, 2), (1, 2)}
+    assert "2 in the batch" in opened.locator(".beam legend").inner_text().lower()
 
 
 class TestWords:

@@ -1,7 +1,8 @@
 // Weights between words: where each target word looked, and what looked at each source word.
 //
 // data: { columns: [token], layers: [name] | null, readings: [{ rows: [token], text, score, weights }] }, where weights
-// are (T, S), (H, T, S) or (L, H, T, S); readings are hypotheses, the best first. `names` are those of both sides.
+// are (T, S), (H, T, S) or (L, H, T, S); readings are hypotheses, the best first, or what `several` says. `names` are those
+// of both sides.
 
 import { bars } from "./bars.js";
 import { choice, element } from "./dom.js";
@@ -78,7 +79,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
     element(
       "fieldset",
       { class: "panel beam" },
-      element("legend", {}, `${readings.length} hypotheses`),
+      element("legend", {}, `${readings.length} ${data.several ?? "hypotheses"}`),
       ...readings.map((reading, index) => {
         const input = element("input", {
           type: "radio",
