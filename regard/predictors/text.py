@@ -438,7 +438,7 @@ class Text(Heads):
         return Answer(written[0].text, pictures=shown, fields={"source_words": source, "readings": told})
 
 
-ALIGNED = "Layer and head of the cross-attention that is shown, 2.3 or 2.mean; by default as the model was trained."
+ALIGNED = "Layer and head of the cross-attention."
 LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian", "pt": "Portuguese"}
 TIRED = "The animal didn't cross the street because it was too tired."
 SENTENCES = ("I love coffee.", "She didn't tell me where she was going.", "The red house is near the river.")

@@ -74,12 +74,23 @@ def test_what_is_uniform_looks_pale_and_the_scale_can_be_fixed(show):
 def test_the_member_of_a_batch_is_chosen(show):
     attention = regard.Attention("dot")
     with regard.record(attention) as tape:
-        attention(100 * torch.eye(3)[[[0, 1], [2, 2]]], torch.eye(3)[None].expand(2, -1, -1))
+        attention(100 * torch.eye(3)[torch.tensor([[0, 1], [2, 2]])], torch.eye(3)[None].expand(2, -1, -1))
     opened = show(views.views(tape)[0])
     assert links(opened) == {(0, 0), (1, 1)}
     opened.get_by_label("number 2").check()
     assert links(opened) == {(0, 2), (1, 2)}
     assert "2 in the batch" in opened.locator(".beam legend").inner_text().lower()
+
+
+def test_a_long_sentence_shows_the_strongest_line_of_each_word(show):
+    weights = np.full((30, 30), 0.3 / 29)
+    weights[np.arange(30), 29 - np.arange(30)] = 0.7
+    weights[:, 5] = np.maximum(weights[:, 5], 0.25)
+    long = [f"word{i}" for i in range(30)]
+    opened = show(alignment.view(weights, long, long), size=(1000, 1200))
+    assert links(opened) == {(t, 29 - t) for t in range(30)}
+    words(opened, "target").nth(3).hover()
+    assert {(3, 26), (3, 5)} <= links(opened)  # the word in focus shows all its lines
 
 
 class TestWords:
