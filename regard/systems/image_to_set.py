@@ -27,9 +27,9 @@ With ``cardinality`` a control also predicts |y|, a class of its own, and takes 
 Deviations: the backbone is frozen, or only its last stages are trained along (``tuned``), and its features are
 normalized; small generated images pass convolutions that are trained along. With ``mix`` two images of a batch are
 mixed in training, x = λ x₁ + (1 − λ) x₂ and y alike, λ ~ Beta(mix, mix) (Zhang et al. 2018, *mixup*, arXiv:1710.09412);
-the size of a mixed set is that of the nearer one. The Transformer's own labels are found by a first pass without gradient and dropout, so that all steps
-can be computed side by side in a second; it goes on to name labels when it would stop, as far as the longest set of
-a batch.
+the size of a mixed set is that of the nearer one. The Transformer's own labels are found by a first pass without
+gradient and dropout, so that all steps can be computed side by side in a second; it goes on to name labels when it
+would stop, as far as the longest set of a batch.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), and to learn from ``labels`` (B, C), 0 or 1.
 """

@@ -26,8 +26,8 @@ With ``tied = false`` keys of further hops have a matrix of their own. The image
 that is trained along, where the paper's is fine-tuned.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), ``question`` (B, T), word ids with 0 for
-padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers, and ``parts``
-(B, P) of answers that are lists (:func:`regard.layers.answers.loss`).
+padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers, and
+``parts`` (B, P) of answers that are lists (:func:`regard.layers.answers.loss`).
 """
 
 from __future__ import annotations

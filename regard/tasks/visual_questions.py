@@ -8,8 +8,8 @@ just beside it, for which one must look twice.
 A batch has ``question`` (B, T), word ids, ``question_lengths`` (B,), ``answer`` (B,), the number of the right one, −1
 if it is not among the known, beside ``features`` or ``image`` (:mod:`regard.tasks._images`). Of several right answers
 the most frequent is learned. Where a right answer is a list (``book, lamp``, as in DAQUAR), ``parts`` (B, P) has the
-numbers of those of its parts that are answers, −1 for padding. Questions are lower case without punctuation; a word that is seen less than ``min_count``
-times is unknown.
+numbers of those of its parts that are answers, −1 for padding. Questions are lower case without punctuation; a word
+that is seen less than ``min_count`` times is unknown.
 """
 
 from __future__ import annotations
