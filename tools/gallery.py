@@ -452,7 +452,7 @@ PICTURES = (
         "Where each word of a caption looks (Xu 2015, figure 3).",
         drawn_overlay,
         model="caption-scenes",
-        options=(("example", 3),),
+        options=(("example", 2),),
         source="overlay.figure(image, words, weights)",
         note="the score is how near colours are",
     ),
@@ -485,7 +485,7 @@ def shipped(picture: Picture, scratch: Path) -> tuple[Image.Image, str]:
     what = [str(scratch / part) if part == "story.txt" else part for part in picture.command]
     for _ in Predictor.open(picture.model).show(what, out, **dict(picture.options)):
         pass
-    words = " ".join(f'"{part}"' if " " in part else part for part in picture.command)
+    words = "".join(f' "{part}"' if " " in part else f" {part}" for part in picture.command)
     spelled = {"own": "--self", "word": "--word", "layer": "--layer"}
     more = "".join(
         f" {name}={value}" if name not in spelled else f" {spelled[name]}" + ("" if value is True else f" {value}")
@@ -493,7 +493,7 @@ def shipped(picture: Picture, scratch: Path) -> tuple[Image.Image, str]:
     )
     image = Image.open(out)
     return image.resize((image.width // 2, image.height // 2), Image.Resampling.LANCZOS), (
-        f"regard show {picture.model} {words}{more} --out {picture.name}.png"
+        f"regard show {picture.model}{words}{more} --out {picture.name}.png"
     )
 
 
