@@ -188,7 +188,8 @@ class Graph(Predictor):
 
     def examples(self) -> list[Any]:
         held = self.task.graphs[0]
-        return [self.Question(node=held.name(node)) for node in range(0, len(held), max(1, len(held) // 5))][:5]
+        looking = sorted(set(held.index[1].tolist())) or list(range(len(held)))  # nodes with neighbours to look at
+        return [self.Question(node=held.name(node)) for node in looking[:: max(1, len(looking) // 5)][:5]]
 
     def one(self, question: Any) -> Answer:
         number = getattr(question, "graph", 0)
@@ -203,7 +204,7 @@ class Graph(Predictor):
         name, weights, index = layers[getattr(question, "layer", 1) - 1]
         others = graphs.Ego.of(weights, index, node).others.tolist()
         steps = [(names[other], {"node": names[other]}) for other in others if other != node][:STEPS]
-        notes = [sure, f"In {name} it looks at {len(others)} nodes."]
+        notes = [sure, f"In {name} it looks at {len(others)} node{'s' * (len(others) != 1)}."]
         return Answer(text, notes, steps, [picture])
 
 

@@ -34,6 +34,7 @@ class Prediction:
         output: (T, O), the probability of a 1.
         asked: (T,), whether an output was asked for.
         heads: name of each head → (T, N), where it was.
+        contents: ``adds`` and ``reads``, (T, ·): what the heads wrote and read.
     """
 
     input: Tensor
@@ -41,6 +42,7 @@ class Prediction:
     output: Tensor
     asked: Tensor
     heads: dict[str, Tensor]
+    contents: dict[str, Tensor]
 
     @property
     def mistakes(self) -> Tensor:
@@ -87,10 +89,11 @@ class Tapes(Predictor):
             asked = batch["mask"][0] > 0
             batch["target"][0, asked.nonzero()[: length * repeats, 0], :bits] = own.repeat(repeats, 1)
         with self._memory(rows), regard.record(self.model) as tape, torch.inference_mode():
-            output = self.model.predict(self.moved(batch))[0].cpu()
+            found = {name: each[0].cpu() for name, each in self.model.trace(self.moved(batch)["input"]).items()}
         weights = tape["heads"].weights[0].cpu()  # (H, T, N)
         heads = dict(zip(_names(self.model.config.reads, self.model.config.writes), weights, strict=True))
-        return Prediction(batch["input"][0], batch["target"][0], output, batch["mask"][0] > 0, heads)
+        output = found.pop("output")
+        return Prediction(batch["input"][0], batch["target"][0], output, batch["mask"][0] > 0, heads, found)
 
     @torch.inference_mode()
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
@@ -165,7 +168,8 @@ class Tapes(Predictor):
         bits = {"input": found.input, "output": found.output * found.asked[:, None]}
         if found.wrong:
             bits["wrong"] = found.mistakes.float()
-        return weightings.picture(bits, found.heads, title=title)
+        heads = dict(sorted(found.heads.items(), reverse=True))  # what was written stands beside what was read of it
+        return weightings.picture(bits, heads, found.contents, title=title)
 
     # Questions
 

@@ -9,8 +9,9 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from regard.explain import flow, rollout
 from regard.predictors._heads import Heads, head_name
 from regard.predictors._processes import spread
 from regard.predictors.predictor import Answer, lines, track
-from regard.questions import Flag, Input
+from regard.questions import Choice, Flag, Input, form
+from regard.questions import Text as TextInput
 from regard.views import heads
 from regard.views.picture import Picture
 
@@ -304,10 +306,52 @@ class Text(Heads):
         """Those of every writer, and whether to show all heads."""
         about = "Encoder and decoder self-attention and cross-attention, every layer and head."
         shown = Flag(default=False, option=True, title="All layers and heads", about=about)
-        return {**super().inputs(task), "heads": shown}
+        aligned = TextInput(
+            9, pattern=r"\d+\.(\d+|mean)", default=None, optional=True, hidden=True, title="Alignment by", about=ALIGNED
+        )
+        return {**super().inputs(task), "heads": shown, "aligned_by": aligned}
+
+    @cached_property
+    def Question(self) -> Any:
+        """As for every writer; the heads of the cross-attention by name, where there are several."""
+        fields = dict(self.inputs(self.task))
+        if self.has_heads:
+            config = self.model.config
+            names = [
+                head_name(*place) for place in itertools.product(range(config.decoder_layers), range(config.heads))
+            ]
+            names += [head_name(layer, -1) for layer in range(config.decoder_layers)]
+            fields["aligned_by"] = Choice(
+                tuple(sorted(names)), default=None, optional=True, title="Alignment by", about=ALIGNED
+            )
+        return form(self.task.verb, **fields)
+
+    @contextmanager
+    def _aligned_by(self, name: str | None) -> Iterator[None]:
+        """With the cross-attention of another head as the alignment."""
+        if name is None or not self.has_heads:
+            yield
+            return
+        before: Any = self.model.config
+        layer, _, head = name.partition(".")
+        place = {"alignment_layer": int(layer) - 1, "alignment_head": -1 if head == "mean" else int(head) - 1}
+        self.model.config = dataclasses.replace(before, **place)
+        try:
+            yield
+        finally:
+            self.model.config = before
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """As for every writer; with ``heads``, also all layers and heads of each attention."""
+        answers: list[Any] = [None] * len(questions)
+        for name in {question.aligned_by for question in questions}:
+            rows = [row for row, question in enumerate(questions) if question.aligned_by == name]
+            with self._aligned_by(name):
+                for row, answer in zip(rows, self._ask([questions[row] for row in rows]), strict=True):
+                    answers[row] = answer
+        return answers
+
+    def _ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         answers = super().ask(questions)
         for row, (question, answer) in enumerate(zip(questions, answers, strict=True)):
             if not (self.has_heads and question.pictures and isinstance(answer, Answer) and answer.text):
@@ -318,7 +362,6 @@ class Text(Heads):
             told = f"The alignment is the cross-attention of layer {chosen[0]}, {which}."
             if question.heads:
                 shown = [*answer.pictures, *self._all_heads(question.text, answer.text)]
-                told += " Choose another below, under cross-attention."
                 answers[row] = dataclasses.replace(answer, notes=[*answer.notes, told], pictures=shown)
             else:
                 more = ("Show all layers and heads", {"heads": True})
@@ -361,7 +404,9 @@ class Text(Heads):
         """From which language into which."""
         names = [getattr(self.task.config, side, "") for side in ("src", "tgt")]
         source, target = (LANGUAGES.get(code, code) for code in names)
-        return f"Translate {source} into {target}" if source and target else "Sentences to sentences"
+        if source and target:
+            return f"Translate {source} into {target}"
+        return "Translate a made-up language" if self.data() == "generated" else "Sentences to sentences"
 
     def examples(self) -> list[Any]:
         """English sentences for those who read English; else what the task itself makes up."""
@@ -393,6 +438,7 @@ class Text(Heads):
         return Answer(written[0].text, pictures=shown, fields={"source_words": source, "readings": told})
 
 
+ALIGNED = "Layer and head of the cross-attention."
 LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian", "pt": "Portuguese"}
 TIRED = "The animal didn't cross the street because it was too tired."
 SENTENCES = ("I love coffee.", "She didn't tell me where she was going.", "The red house is near the river.")

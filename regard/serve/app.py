@@ -16,6 +16,7 @@ import math
 import re
 import shlex
 import textwrap
+from collections import Counter as Counting
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from difflib import SequenceMatcher
@@ -36,7 +37,7 @@ from starlette.routing import Route
 
 from regard import __version__, registry
 from regard.predictors.predictor import Predictor
-from regard.serve import lecture, lessons, principle
+from regard.serve import lecture, lessons, playground, principle
 from regard.serve.batching import Batcher, Closed, Fault, Full
 from regard.serve.card import About, Card, Problem
 from regard.serve.gate import Gate
@@ -141,7 +142,7 @@ def create(
             summary=about,
         )
 
-    abouts = {card.name: card.about() for card in cards}
+    abouts = {card.name: about for card, about in zip(cards, _told_apart([card.about() for card in cards]))}
 
     @app.get("/api/models", summary="All models", operation_id="models")
     async def models_() -> list[About]:
@@ -160,7 +161,7 @@ def create(
 
     for card in cards:
         add(card.path, f"answer-{card.name}", abouts[card.name].title, card, card.answer)
-    add("/api/weigh", "weigh", "Weights of a query's keys by every score", principle, principle.weigh)
+    add("/api/weigh", "weigh", "Weights of a query's keys by every score", playground, playground.weigh)
 
     @app.get("/api/principle", summary="What each system takes for query, key and value", operation_id="principle")
     def table() -> principle.Principle:
@@ -280,6 +281,20 @@ def _named(cards: Sequence[Card]) -> Sequence[Card]:
     return cards
 
 
+def _told_apart(abouts: Sequence[About]) -> list[About]:
+    """Titles that several have are followed by the system or, where that is the same too, by the name."""
+    titles = Counting(about.title for about in abouts)
+    both = Counting((about.title, about.system) for about in abouts)
+    told = []
+    for about in abouts:
+        if titles[about.title] > 1:
+            alone = both[about.title, about.system] == 1
+            which = principle.title_of(about.sentence, about.paper) if alone else about.name
+            about = about.model_copy(update={"title": f"{about.title}: {which}"})
+        told.append(about)
+    return told
+
+
 def _not_found(models: Sequence[str]) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
     """A handler that tells whoever asked for an unknown model which there are, the nearest names first."""
 
@@ -351,6 +366,7 @@ TYPES = {
     ".js": "text/javascript",
     ".json": "application/json",
     ".png": "image/png",
+    ".py": "text/plain",
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
@@ -363,7 +379,7 @@ def _pages() -> dict[str, Callable[[Request], Response]]:
         for file in sorted(folder.rglob("*")):
             if file.suffix in TYPES and file.suffix != ".html":
                 pages[f"{prefix}/{file.relative_to(folder).as_posix()}"] = _page(file)
-    return pages
+    return pages | {path: _page(file) for path, file in principle.sources().items()}
 
 
 def _page(file: Path) -> Callable[[Request], Response]:

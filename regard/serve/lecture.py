@@ -10,8 +10,13 @@ from pydantic import BaseModel
 from regard.serve.card import About
 from regard.tasks.task import GRAPHS, LANGUAGE, MEMORY, SPEECH, VISION
 
-TRANSLATION, TRANSFORMER = "Translation and language", "The Transformer"
-PARTS = ("The recipe", "Scores", TRANSLATION, TRANSFORMER, VISION, SPEECH, MEMORY, GRAPHS)
+TRANSFORMER = "The Transformer"
+PARTS = ("The recipe", "Scores", LANGUAGE, TRANSFORMER, VISION, SPEECH, MEMORY, GRAPHS)
+
+
+def part_of(system: str, family: str) -> str:
+    """The part of the lectures that a system of a family belongs to."""
+    return TRANSFORMER if system == "transformer" else family
 
 
 class Slide(BaseModel):
@@ -27,8 +32,7 @@ def slides(models: Sequence[About], lessons: Sequence[Any]) -> list[Slide]:
     found = [Slide(part=PARTS[0], name="playground", title="Playground")]
     found += [Slide(part=lesson.part, name=lesson.name, title=lesson.title) for lesson in lessons]
     for about in models:
-        part = TRANSFORMER if about.family == LANGUAGE and about.system == "transformer" else about.family
-        found.append(Slide(part=part, name=about.name, title=about.title))
+        found.append(Slide(part=part_of(about.system, about.family), name=about.name, title=about.title))
     order = {part: number for number, part in enumerate(PARTS)}
     found.sort(key=lambda slide: order.get(slide.part, len(order)))
     return [*found, Slide(part="All systems", name="principle", title="Same principle, different query, key, value")]

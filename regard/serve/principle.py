@@ -1,18 +1,22 @@
-"""Same principle, different query, key, value, score and normalizer: as a table, and as a playground."""
+"""Same principle, different query, key, value, score and normalizer: the table of all systems of the lectures."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+import re
+import sys
 from functools import cache
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
-import torch
 from pydantic import BaseModel, Field
 
 import regard
-from regard import parts, registry, scores
-from regard.serve.card import Problem, Wire, described
+from regard import registry
+from regard.serve.card import described
+from regard.serve.lecture import PARTS, part_of
+
+TITLE = 7
+"""Words of a title at most; a system whose description begins with more is called by its paper."""
 
 
 class Looked(BaseModel):
@@ -32,116 +36,169 @@ class System(BaseModel):
     """A system and all its attentions."""
 
     name: str
+    title: Annotated[str, Field(description="What people call it.")]
+    part: Annotated[str, Field(description="Of the lectures.")]
     sentence: str
     paper: str
+    file: Annotated[str, Field(description="Its code; empty if it is not built.")]
+    source: Annotated[str, Field(description="Where this server shows that code.")]
+    recipes: list[str]
+    like: Annotated[str, Field(description="Of a paper that is another system with other settings: its attention.")] = (
+        ""
+    )
     looks: list[Looked]
 
 
 class Principle(BaseModel):
-    """All systems that look at something."""
+    """All systems, by the parts of the lectures and by year."""
 
     systems: list[System]
+
+
+class Variant(NamedTuple):
+    """A paper of the lectures that is another system with other settings; without a system, it is not built."""
+
+    title: str
+    sentence: str
+    paper: str
+    system: str
+    recipes: tuple[str, ...]
+
+
+VARIANTS = (
+    Variant(
+        "Sequence to sequence",
+        "A deep LSTM reads the source backwards into one vector, and another writes from it.",
+        "Sutskever, Vinyals & Le 2014, Sequence to Sequence Learning with Neural Networks (arXiv:1409.3215)",
+        "seq2seq",
+        ("translate-multi30k-seq2seq",),
+    ),
+    Variant(
+        "RNNsearch-LV",
+        "A large vocabulary: a step scores a sample of it; unknown words are replaced by what they looked at.",
+        "Jean, Cho, Memisevic & Bengio 2015, On Using Very Large Target Vocabulary for Neural Machine Translation "
+        "(arXiv:1412.2007)",
+        "rnnsearch",
+        ("translate-tatoeba-jean", "translate-tatoeba-jean-few"),
+    ),
+    Variant(
+        "Domain adaptation",
+        "A general translator goes on learning from the texts that it is meant for.",
+        "Luong & Manning 2015, Stanford Neural Machine Translation Systems for Spoken Language Domains (IWSLT)",
+        "rnnsearch",
+        ("translate-multi30k-adapted", "translate-tatoeba-ende"),
+    ),
+    Variant(
+        "Massive exploration",
+        "Which settings of an attentive translator matter? regard sweep trains every combination.",
+        "Britz, Goldie, Luong & Le 2017, Massive Exploration of Neural Machine Translation Architectures "
+        "(arXiv:1703.03906)",
+        "luong",
+        ("translate-toy-luong",),
+    ),
+    Variant(
+        "A neural conversational model",
+        "What would one reply? An encoder-decoder that has only one vector for what was said.",
+        "Vinyals & Le 2015, A Neural Conversational Model (arXiv:1506.05869)",
+        "seq2seq",
+        ("chat-dailydialog-seq2seq",),
+    ),
+    Variant(
+        "CoQA",
+        "Questions about a text that depend on the questions before.",
+        "Reddy, Chen & Manning 2018, CoQA: A Conversational Question Answering Challenge (arXiv:1808.07042)",
+        "drqa",
+        ("coqa-made",),
+    ),
+    Variant(
+        "QuAC",
+        "A student asks about a text that only the teacher sees; it is read as CoQA is, with --data.",
+        "Choi et al. 2018, QuAC: Question Answering in Context (arXiv:1808.07036)",
+        "drqa",
+        ("coqa-made",),
+    ),
+    Variant(
+        "GATv2",
+        "The nonlinearity stands before the product with a, so that the order of neighbours depends on who asks.",
+        "Brody, Alon & Yahav 2021, How Attentive are Graph Attention Networks? (arXiv:2105.14491)",
+        "gat",
+        ("gatv2-lookup",),
+    ),
+)
 
 
 @cache
 def table() -> Principle:
     """The table of the lectures, from the code of the systems."""
+    recipes: dict[str, list[str]] = {name: [] for name in registry.systems()}
+    parts: dict[str, str] = {}
+    for name in registry.recipes():
+        sections = registry.recipe(name).sections
+        system = sections["system"]["name"]
+        recipes[system].append(name)
+        parts.setdefault(system, part_of(system, registry.task(sections["task"]["name"]).family))
+    # A system without a recipe of its own looks at what those of its part look at.
+    looked_at = {look.columns: part for name, part in parts.items() for look in registry.system(name).uses.values()}
     rows = []
     for name in registry.systems():
-        looks = registry.system(name).uses
-        sentence, paper = described(name)
-        looked = [Looked(where=where, **look._asdict()) for where, look in looks.items()]
-        rows += [System(name=name, sentence=sentence, paper=paper, looks=looked)] if looked else []
-    return Principle(systems=rows)
-
-
-LONGEST, WIDEST = 64, 16
-HIDDEN = 8
-
-SCORES: dict[str, Callable[[int], parts.Score]] = {
-    "dot": lambda width: scores.Dot(),
-    "scaled_dot": lambda width: scores.ScaledDot(),
-    "additive": lambda width: scores.Additive(width, width, hidden_dim=HIDDEN),
-    "general": lambda width: scores.General(width, width),
-    "concat": lambda width: scores.Concat(width, width),
-    "perceptron": lambda width: scores.Perceptron(width, width, hidden_dim=HIDDEN),
-    "cosine": lambda width: scores.Cosine(),
-    "location": lambda width: scores.Location(width, max_length=LONGEST),
-    "inverse_distance": lambda width: scores.InverseDistance(),
-    "gaussian": lambda width: scores.Gaussian(),
-}
-"""The eight of the lectures, and the two of the weather stations."""
-
-Number = Annotated[float, Field(ge=-1e6, le=1e6)]
-Vector = Annotated[list[Number], Field(min_length=1, max_length=WIDEST)]
-Vectors = Annotated[list[Vector], Field(min_length=1, max_length=LONGEST)]
-
-
-class Question(Wire):
-    """A query, and keys with their values."""
-
-    query: Vector
-    keys: Vectors
-    values: Annotated[Vectors | None, Field(description="One for each key; the keys if null.")] = None
-    seed: Annotated[int, Field(ge=0, le=9999, description="Of the parameters of scores that would learn some.")] = 0
-
-
-class Weighed(BaseModel):
-    """What one score makes of it."""
-
-    name: str
-    equation: str
-    learns: Annotated[bool, Field(description="Has it parameters? They are random here.")]
-    weights: list[float]
-    context: list[float]
-
-
-class Answer(BaseModel):
-    """The same query, keys and values, weighed by each score."""
-
-    scores: list[Weighed]
-
-
-def weigh(questions: Sequence[Question]) -> list[Answer | Problem]:
-    """What :func:`regard.attend` gives for each question."""
-    return [_weigh(question) for question in questions]
-
-
-@torch.inference_mode()
-def _weigh(question: Question) -> Answer | Problem:
-    values = question.keys if question.values is None else question.values
-    if wrong := _misfit(question, values):
-        return Problem(wrong)
-    query, key, value = (torch.tensor(rows, dtype=torch.float64) for rows in ([question.query], question.keys, values))
-    found = []
-    for name in SCORES:
-        score = _score(name, key.shape[-1], question.seed)
-        out = regard.attend(query, key, value, score=score)
-        assert out.weights is not None and out.context is not None
-        weighed: dict[str, Any] = {"weights": out.weights[0].tolist(), "context": out.context[0].tolist()}
-        found.append(
-            Weighed(name=name, equation=score.equation, learns=any(True for _ in score.parameters()), **weighed)
+        (sentence, paper), uses = described(name), registry.system(name).uses
+        part = parts.get(name) or next(
+            (looked_at[use.columns] for use in uses.values() if use.columns in looked_at), ""
         )
-    return Answer(scores=found)
+        looks = [Looked(where=where, **look._asdict()) for where, look in uses.items()]
+        variants = [each for each in VARIANTS if each.system == name]
+        theirs = {recipe for each in variants for recipe in each.recipes}
+        own = [recipe for recipe in recipes[name] if recipe not in theirs] or recipes[name]
+        title, shared = title_of(sentence, paper), {"name": name, "part": part, **_code(name)}
+        rows.append(System(title=title, sentence=sentence, paper=paper, recipes=own, looks=looks, **shared))
+        like = f"Attention as in {title}." if looks else "No attention."
+        rows += [
+            System(
+                title=each.title,
+                sentence=each.sentence,
+                paper=each.paper,
+                recipes=list(each.recipes),
+                like=like,
+                looks=[],
+                **shared,
+            )
+            for each in variants
+        ]
+    for each in VARIANTS:
+        if not each.system:
+            told = {"title": each.title, "sentence": each.sentence, "paper": each.paper}
+            rows.append(
+                System(name="", part="", file="", source="", like="Not built yet.", recipes=[], looks=[], **told)
+            )
+    order = {part: number for number, part in enumerate(PARTS)}
+    return Principle(systems=sorted(rows, key=lambda row: (order.get(row.part, len(order)), _year(row.paper))))
 
 
-def _misfit(question: Question, values: list[list[float]]) -> str:
-    widths = {len(key) for key in question.keys}
-    if widths != {len(question.query)}:
-        return f"keys: each must have {len(question.query)} numbers, as the query has"
-    if len(values) != len(question.keys) or len({len(value) for value in values}) != 1:
-        return f"values: there must be {len(question.keys)}, one for each key, all of one length"
-    return ""
+def sources() -> dict[str, Path]:
+    """Where the server shows the code of each system → the file."""
+    files = {name: Path(sys.modules[registry.system(name).__module__].__file__ or "") for name in registry.systems()}
+    return {f"/source/{name.replace(':', '.')}.py": file for name, file in files.items()}
 
 
-@torch.no_grad()
-def _score(name: str, width: int, seed: int) -> parts.Score:
-    """With parameters that depend on the seed alone: torch's own generator belongs to whoever samples."""
-    with torch.device("meta"):  # where initial values are not drawn
-        score = SCORES[name](width)
-    score.to_empty(device="cpu").double()
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in score.parameters():
-        spread = 1 / math.sqrt(parameter.shape[-1])
-        parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * spread)
-    return score
+def _code(name: str) -> dict[str, str]:
+    file = Path(sys.modules[registry.system(name).__module__].__file__ or "")
+    root = Path(regard.__file__).parents[1]
+    shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+    return {"file": shown, "source": f"source/{name.replace(':', '.')}.py"}
+
+
+def title_of(sentence: str, paper: str) -> str:
+    """``RAM`` of "RAM: a network that …", or ``Denil 2011``."""
+    head, colon, _ = sentence.partition(":")
+    if colon and len(head.split()) <= TITLE:
+        return head
+    named = re.match(r"(.+?) (\d{4})", paper)
+    if named is None:
+        return sentence.rstrip(".")
+    authors = re.split(r", | & | et al", named[1])
+    return f"{named[1] if len(authors) < 3 else f'{authors[0]} et al.'} {named[2]}"
+
+
+def _year(paper: str) -> int:
+    named = re.search(r"\b((?:19|20)\d\d)\b", paper)
+    return int(named[1]) if named else 9999

@@ -27,6 +27,7 @@ On the CPU in float32 one compiled step stands in for the plain one (:mod:`regar
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -174,13 +175,27 @@ class NTM(nn.Module):
 
     def run(self, inputs: Tensor) -> Tensor:
         """(B, T, inputs) → logits (B, T, outputs)."""
-        state, seen = self.begin(inputs), []
-        for x in self.input(inputs).unbind(1):
-            state = self.advance(x, state)
-            seen.append(torch.cat([state.hidden, state.read], -1))
+        seen = [torch.cat([state.hidden, state.read], -1) for state in self.states(inputs)]
         if not seen:
             return inputs.new_zeros(*inputs.shape[:2], self.config.outputs)
         return self.output(torch.stack(seen, 1))
+
+    def states(self, inputs: Tensor) -> Iterator[State]:
+        """The state after each step of (B, T, inputs)."""
+        state = self.begin(inputs)
+        for x in self.input(inputs).unbind(1):
+            state = self.advance(x, state)
+            yield state
+
+    @torch.no_grad()
+    def trace(self, inputs: Tensor) -> dict[str, Tensor]:
+        """The machine at work, of (B, T, inputs) with T ≥ 1: ``output`` (B, T, outputs), the probability of a 1;
+        ``adds`` (B, T, writes · width), what the writing heads add; ``reads`` (B, T, reads · width)."""
+        states = list(self.states(inputs))
+        hidden, reads = (torch.stack([getattr(state, name) for state in states], 1) for name in ("hidden", "read"))
+        writing = self.interface(hidden).split(self.sizes, -1)[1].unflatten(-1, (self.config.writes, 2, -1))
+        output = torch.sigmoid(self.output(torch.cat([hidden, reads], -1)))
+        return {"output": output, "adds": torch.tanh(writing[..., 1, :]).flatten(-2), "reads": reads}
 
     def begin(self, inputs: Tensor) -> State:
         """Before the first step: an even memory, every head on its first row."""

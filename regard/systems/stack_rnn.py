@@ -90,9 +90,7 @@ class StackRNN(nn.Module):
     """
 
     uses: ClassVar[dict[str, Use]] = {
-        "actions": Use(
-            "choice A hₜ", "actions", "the stack after each action", "dot", rows="steps", columns="actions"
-        ),
+        "actions": Use("choice A hₜ", "actions", "the stack after each action", "dot", rows="steps", columns="actions"),
     }
 
     def __init__(self, config: Config):

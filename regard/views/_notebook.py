@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import io
 
-from matplotlib import figure
+from matplotlib import colormaps, figure
+from matplotlib.colors import LinearSegmentedColormap
 
-from regard.views._shared import quiet
+from regard.views._shared import RAMP, SIGNED, quiet
+
+for _name, _colours in {"regard": RAMP, "regard_signed": SIGNED}.items():
+    if _name not in colormaps:
+        colormaps.register(LinearSegmentedColormap.from_list(_name, _colours))
 
 
 class Figure(figure.Figure):

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 Tokens = Sequence[str] | None
 
+RAMP = ("#f2f5f9", "#c5dbf0", "#7cb0db", "#2a78ba", "#083d7a")
+"""The colours of weights from 0 to the largest; those of the page are the same (``viewer/theme.js``). In matplotlib the
+map is called ``regard``."""
+SIGNED = ("#d55e00", "#f7f7f7", "#0062b0")
+"""Numbers below 0, at 0 and above, likewise; in matplotlib ``regard_signed``."""
+
 LARGEST = 1 << 26
 """How many weights one view of a page may hold."""
 
@@ -64,9 +70,10 @@ def _axes(rows: Tokens, columns: Tokens, matrix: np.ndarray) -> tuple[tuple[Toke
 
 
 def darkest(matrix: np.ndarray) -> float:
-    """The weight that gets the darkest colour: 1, or the largest where all are small, as in long documents."""
+    """The weight that gets the darkest colour: 1, or the largest where all are small, as in long documents; at least
+    four times an even share of the S keys, (…, S), so that uniform attention does not look certain."""
     largest = float(matrix.max(initial=0.0))
-    return 1.0 if largest > 0.5 or largest <= 0 else largest
+    return 1.0 if largest > 0.5 or largest <= 0 else min(1.0, max(largest, 4 / matrix.shape[-1]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -183,7 +183,7 @@ def figure(
     xlabel: str = "source",
     ylabel: str = "target",
     top: float | None = None,
-    cmap: str = "Blues",
+    cmap: str = "regard",
 ) -> Figure:
     """The alignment as a matplotlib figure, large enough for every label; no display is needed.
 

@@ -52,7 +52,7 @@ def terminal(readings: Sequence[Reading], columns: Tokens = None, **options: Any
 
 
 def figure(
-    readings: Sequence[Reading], columns: Tokens = None, *, title: str | None = None, cmap: str = "Blues"
+    readings: Sequence[Reading], columns: Tokens = None, *, title: str | None = None, cmap: str = "regard"
 ) -> Figure:
     """At most five hypotheses below each other, the source above all of them.
 

@@ -109,7 +109,7 @@ def figure(
     answers: Sequence[str] = (),
     title: str | None = None,
     inches: float = 8.0,
-    cmap: str = "Blues",
+    cmap: str = "regard",
 ) -> Figure:
     """The document as a matplotlib figure, ``inches`` wide and as high as it needs; other arguments as for
     :func:`terminal`. One look shades the words themselves, several make strips under each line."""

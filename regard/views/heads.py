@@ -106,7 +106,7 @@ def figure(
     *,
     layers: Sequence[str] | None = None,
     title: str | None = None,
-    cmap: str = "Blues",
+    cmap: str = "regard",
 ) -> Figure:
     """A small heat map for each head, layers downwards and heads to the right, as a matplotlib figure.
 

@@ -83,7 +83,7 @@ def figure(
     answer: str | None = None,
     support: Collection[int] = (),
     title: str | None = None,
-    cmap: str = "Blues",
+    cmap: str = "regard",
 ) -> Figure:
     """The table as a matplotlib figure, large enough for every sentence; arguments as for :func:`terminal`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -1,8 +1,8 @@
 """One thing to look at, in all its forms, and the one place where pictures become files.
 
-    shown = hops.picture(story, weights, question="Where is Mary?")
-    print(shown.terminal())
-    write(Path("story.html"), [shown])
+shown = hops.picture(story, weights, question="Where is Mary?")
+print(shown.terminal())
+write(Path("story.html"), [shown])
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def likeness(values: Any) -> np.ndarray:
     return unit @ unit.T
 
 
-def figure(values: Any, *, title: str | None = None, cmap: str = "PuOr") -> Figure:
+def figure(values: Any, *, title: str | None = None, cmap: str = "regard_signed") -> Figure:
     """The encodings, positions downwards and dimensions to the right, and beside them the likeness of positions.
 
     Args:

@@ -89,13 +89,13 @@ def figure(image: Any, words: Sequence[str], weights: Any, hop: float, *, title:
     seconds = image.shape[1] * hop
     place = (_LEFT / width, (height - head - _SOUND) / height, across / width, _SOUND / height)
     upper = drawing.add_axes(place)
-    upper.imshow(image, aspect="auto", origin="lower", cmap="magma", extent=(0, seconds, 0, len(image)))
+    upper.imshow(image, aspect="auto", origin="lower", cmap="regard", extent=(0, seconds, 0, len(image)))
     upper.set(xticks=[], yticks=[])
     upper.set_ylabel("frequency", fontsize=9, color=MUTED)
     lower = drawing.add_axes((place[0], 0.5 / height, place[2], row * max(len(rows), 1) / height))
     top = float(matrix.max(initial=0.0)) or 1.0
     extent = (0, seconds, max(len(rows), 1) - 0.5, -0.5)
-    lower.imshow(matrix, aspect="auto", cmap="Blues", vmin=0, vmax=top, extent=extent, interpolation="nearest")
+    lower.imshow(matrix, aspect="auto", cmap="regard", vmin=0, vmax=top, extent=extent, interpolation="nearest")
     lower.set_yticks(range(len(rows)), told, fontsize=min(10.0, 60 * row), parse_math=False, fontfamily=fonts)
     lower.set_xlabel("seconds", fontsize=9, color=MUTED)
     for axes in (upper, lower):

@@ -135,7 +135,7 @@ def figure(
     if ink.weights is not None:
         box = ((pad + 0.3) / full, (whole - head - stairs) / whole, wide / full, stairs / whole)
         axes = drawing.add_axes(box)
-        axes.imshow(ink.weights, cmap="Blues", aspect="auto", interpolation="nearest", vmin=0)
+        axes.imshow(ink.weights, cmap="regard", aspect="auto", interpolation="nearest", vmin=0)
         step = max(1, -(-len(names) // max(1, int(stairs / 0.13))))
         axes.set_yticks(range(0, len(names), step), names[::step], fontsize=8.5, fontfamily=fonts, parse_math=False)
         axes.tick_params(length=0, labelsize=8.5, colors=INK)
@@ -145,7 +145,7 @@ def figure(
     axes = drawing.add_axes(((pad + 0.3) / full, pad / whole, wide / full, tall / whole))
     if density is not None:
         shown = as_array(density)
-        axes.imshow(shown, cmap="magma_r", extent=(left, left + width, top + height, top), vmin=0, aspect="auto")
+        axes.imshow(shown, cmap="regard", extent=(left, left + width, top + height, top), vmin=0, aspect="auto")
     _draw(axes, ink, 0.7 if density is not None else 1.5)
     axes.set(xlim=(left, left + width), ylim=(top + height, top), aspect="equal")
     axes.axis("off")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.views import alignment, graph, heads
-from regard.views._shared import as_array
+from regard.views import alignment, graph
+from regard.views._shared import LARGEST, as_array
 from regard.views.alignment import Reading
 from regard.views.page import View, frame
 
@@ -27,12 +27,16 @@ MOST = 1 << 22
 """Weights that a notebook shows; a tape with more shows its table."""
 
 
-def views(tape: Tape, *, batch: int = 0) -> list[View]:
+MEMBERS = 16
+"""Of a batch, at most so many are on a page."""
+
+
+def views(tape: Tape, *, batch: int | None = None) -> list[View]:
     """A view for each group of attentions, in the order in which they ran.
 
     Args:
         tape: of :func:`regard.record`.
-        batch: which member of the batch.
+        batch: which member of the batch; if None, the page can choose among the first ``MEMBERS``.
 
     Of an attention whose calls cannot be joined, the last call is shown.
     """
@@ -53,19 +57,25 @@ def views(tape: Tape, *, batch: int = 0) -> list[View]:
             array = as_array(look.weights)
         if array.ndim < 2 or 0 in array.shape:
             continue
-        if array.ndim > 2:
-            array = array.reshape(-1, *array.shape[-3:])[0] if array.ndim > 4 else array[min(batch, len(array) - 1)]
+        if array.ndim == 2:
+            array = array[None]
+        if array.ndim > 4:  # more than one dimension before the heads: its first member
+            array = array.reshape(-1, *array.shape[-3:])[:1]
+        array = array[:MEMBERS] if batch is None else array[[min(batch, len(array) - 1)]]
+        array = array if array.ndim == 4 else array[:, None]  # (B, H, T, S)
         key = (re.sub(r"\d+", "*", name), array.shape, tuple(entry.rows or ()), tuple(entry.columns or ()))
-        groups.setdefault(key, []).append((entry, array if array.ndim == 3 else array[None]))
+        groups.setdefault(key, []).append((entry, array))
     for (pattern, *_), members in groups.items():
         entries, arrays = zip(*members)
-        stacked, rows, columns = np.stack(arrays), entries[0].rows, entries[0].columns
+        stacked, rows, columns = np.stack(arrays, 1), entries[0].rows, entries[0].columns  # (B, L, H, T, S)
         names = [entry.name for entry in entries] if len(entries) > 1 else None
         title = str(pattern) if names else entries[0].name
-        if stacked.shape[-1] == stacked.shape[-2]:
-            made.append(heads.view(stacked, rows, columns, layers=names, title=title))
-        else:
-            made.append(alignment.beam([Reading(rows, stacked)], columns, layers=names, title=title))
+        most = max(1, LARGEST // max(1, stacked[0].size))
+        readings = [Reading(rows, each, text=f"number {i + 1}") for i, each in enumerate(stacked[:most])]
+        found = alignment.beam(readings, columns, layers=names, title=title)
+        square = stacked.shape[-1] == stacked.shape[-2]
+        more = {"word": None} if square else {}
+        made.append(View("heads" if square else "alignment", title, {**found.data, **more, "several": "in the batch"}))
     return made
 
 

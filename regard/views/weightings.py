@@ -4,7 +4,8 @@ The picture of Graves, Wayne & Danihelka 2014, figure 6: time runs to the right,
 memory run downwards. ``figure`` draws it with matplotlib, ``terminal`` with characters, and ``view`` prepares it for
 the interactive page.
 
-Bits are (T, width) tensors or arrays of numbers from 0 to 1, weightings (T, N), a name for each.
+Bits are (T, width) tensors or arrays of numbers from 0 to 1, weightings (T, N), vectors (T, width) of any numbers; each
+has a name.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ SEEN = 0.05
 _STEPS = (0.05, 0.25, 0.5, 0.75)
 
 
-def used(weightings: Mapping[str, Any], *, spare: int = 1) -> tuple[int, int]:
-    """The first row of the memory that some head looked at, less ``spare``, and one beyond the last, plus ``spare``."""
+def used(weightings: Mapping[str, Any], *, spare: int = 1) -> list[int]:
+    """The rows of the memory that some head looked at and those between them, with ``spare`` more at either end.
+
+    A memory is a ring, since heads shift from its last row to its first: [126, 127, 0, 1, 2] may be in use.
+    """
     arrays = [_checked(name, array) for name, array in weightings.items()]
     if not arrays:
         raise ValueError("there is no weighting to show")
@@ -42,8 +46,13 @@ def used(weightings: Mapping[str, Any], *, spare: int = 1) -> tuple[int, int]:
     strongest = np.max([array.max(0, initial=0.0) for array in arrays], axis=0)
     seen = np.flatnonzero(strongest >= SEEN)
     if not len(seen):
-        return 0, rows
-    return max(0, int(seen[0]) - spare), min(rows, int(seen[-1]) + 1 + spare)
+        return list(range(rows))
+    straight = range(max(0, int(seen[0]) - spare), min(rows, int(seen[-1]) + 1 + spare))
+    after = int(np.diff(seen, append=seen[0] + rows).argmax())  # the last row before the largest gap of the ring
+    if after == len(seen) - 1:
+        return list(straight)
+    round_it = range(int(seen[after + 1]) - spare, int(seen[after]) + rows + spare + 1)
+    return [row % rows for row in round_it] if 2 * len(round_it) <= len(straight) else list(straight)
 
 
 def _checked(name: str, values: Any) -> np.ndarray:
@@ -55,17 +64,19 @@ def _checked(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def _panels(bits: Mapping[str, Any], weightings: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], int, int]:
+def _panels(
+    bits: Mapping[str, Any], weightings: Mapping[str, Any], vectors: Mapping[str, Any] | None = None
+) -> tuple[dict[str, np.ndarray], list[int]]:
     """All panels (rows, T), and which rows of the memory they show."""
-    first, last = used(weightings)
-    panels = {name: _checked(name, values).T for name, values in bits.items()}
-    panels |= {name: _checked(name, values).T[first:last] for name, values in weightings.items()}
+    rows = used(weightings)
+    panels = {name: _checked(name, values).T for name, values in {**bits, **(vectors or {})}.items()}
+    panels |= {name: _checked(name, values).T[rows] for name, values in weightings.items()}
     times = {name: panel.shape[1] for name, panel in panels.items()}
     if len(set(times.values())) > 1:
         raise ValueError(
             f"all panels share their time, but {', '.join(f'{k} has {v}' for k, v in times.items())} steps"
         )
-    return panels, first, last
+    return panels, rows
 
 
 def terminal(
@@ -79,7 +90,7 @@ def terminal(
         width: cells in a line; the terminal's if None. What is longer continues below.
         blocks: shade with ``░▒▓█`` instead of ``.:+#``; if None, when stdout can print them.
     """
-    panels, first, _ = _panels(bits, weightings)
+    panels, shown = _panels(bits, weightings)
     shades = BLOCKS if (printable(BLOCKS) if blocks is None else blocks) else PLAIN
     margin = max(5, *(len(name) + 1 for name in panels))
     width = max(margin + 10, shutil.get_terminal_size().columns if width is None else width)
@@ -100,28 +111,48 @@ def terminal(
                     lines.append(f"{'⋮' if shades is BLOCKS else ':':>{margin}}")
                     continue
                 for number, row in rows:
-                    label = name if number == 0 else str(first + number) if places else ""
+                    label = name if number == 0 else str(shown[number]) if places else ""
                     lines.append(f"{label:>{margin}} {row}")
             lines.append("")
     return "\n".join(line.rstrip() for line in lines).rstrip("\n")
 
 
-def view(bits: Mapping[str, Any], weightings: Mapping[str, Any], *, title: str = "") -> View:
+def view(
+    bits: Mapping[str, Any],
+    weightings: Mapping[str, Any],
+    vectors: Mapping[str, Any] | None = None,
+    *,
+    title: str = "",
+) -> View:
     """The panels for the interactive page, where time can be stepped."""
-    panels, first, _ = _panels(bits, weightings)
-    shown = {name: {"name": name, "values": Quantized(panel.T.clip(0, 1))} for name, panel in panels.items()}
-    data = {"bits": [shown[name] for name in bits], "weightings": [shown[name] for name in weightings], "first": first}
+    panels, rows = _panels(bits, weightings, vectors)
+    shown = {
+        name: {"name": name, "values": Quantized(panel.T.clip(0, 1)) if name not in (vectors or {}) else panel.T.copy()}
+        for name, panel in panels.items()
+    }
+    data = {
+        "bits": [shown[name] for name in bits],
+        "vectors": [shown[name] for name in vectors or {}],
+        "weightings": [shown[name] for name in weightings],
+        "rows": rows,
+    }
     return View("weightings", title or "weightings", data)
 
 
 def figure(
-    bits: Mapping[str, Any], weightings: Mapping[str, Any], *, title: str | None = None, cmap: str = "Blues"
+    bits: Mapping[str, Any],
+    weightings: Mapping[str, Any],
+    vectors: Mapping[str, Any] | None = None,
+    *,
+    title: str | None = None,
+    cmap: str = "regard",
 ) -> Figure:
     """The panels below each other as a matplotlib figure; no display is needed.
 
     Args:
         bits: name → (T, width): what came in and went out; drawn from 0, white, to 1, dark.
         weightings: name → (T, N): where each head was. Rows that no head uses are left out.
+        vectors: name → (T, width): what the heads wrote and read; blue above 0, orange below.
         title: a heading.
         cmap: a sequential colour map for the weightings; the default serves colour-blind readers.
     """
@@ -130,11 +161,11 @@ def figure(
 
     from regard.views._notebook import Figure
 
-    panels, first, last = _panels(bits, weightings)
+    panels, rows = _panels(bits, weightings, vectors)
     time = next(iter(panels.values())).shape[1]
     cell = min(max(7.0 / time, 0.05), 0.25)  # inches
     wide = time * cell
-    tall = {name: min(max(panel.shape[0] * cell, 0.45 if name in bits else 1.2), 3.2) for name, panel in panels.items()}
+    tall = {name: max(panel.shape[0] * cell, 0.2) for name, panel in panels.items()}  # square cells
     left, right, gap, head, foot = 0.95, 0.95, 0.34, 0.45 if title else 0.15, 0.55
     width = max(left + wide + right, 4.5)
     height = head + sum(tall.values()) + gap * len(panels) + foot
@@ -149,15 +180,16 @@ def figure(
         box = (left / width, (top - tall[name]) / height, wide / width, tall[name] / height)
         axes = drawing.add_axes(box)
         places = name in weightings
-        extent = (0.5, time + 0.5, (last if places else panel.shape[0]) - 0.5, (first if places else 0) - 0.5)
+        signed = name in (vectors or {})
+        most = float(np.abs(panel).max(initial=0.0)) or 1.0 if signed else 1.0
         shown = axes.imshow(
             panel,
-            extent=extent,
+            extent=(0.5, time + 0.5, panel.shape[0] - 0.5, -0.5),
             aspect="auto",
             interpolation="nearest",
-            vmin=0,
-            vmax=1,
-            cmap=cmap if places else "Greys",
+            vmin=-most if signed else 0,
+            vmax=most,
+            cmap="regard_signed" if signed else cmap if places else "Greys",
         )
         axes.set_title(name, fontsize=10, color=INK, loc="left", pad=4)
         axes.set_ylabel("row" if places else "", fontsize=9, color=MUTED)
@@ -165,6 +197,7 @@ def figure(
         axes.spines[:].set_color("#c9ced6")
         if places:
             axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+            axes.yaxis.set_major_formatter(lambda y, _: str(rows[int(y)]) if 0 <= y < len(rows) else "")
             if image is None:
                 image, upper = shown, top
             lowest = top - tall[name]
@@ -183,11 +216,17 @@ def figure(
     return drawing
 
 
-def picture(bits: Mapping[str, Any], weightings: Mapping[str, Any], *, title: str = "") -> Picture:
-    """The tape in all its forms; arguments as for :func:`terminal`."""
+def picture(
+    bits: Mapping[str, Any],
+    weightings: Mapping[str, Any],
+    vectors: Mapping[str, Any] | None = None,
+    *,
+    title: str = "",
+) -> Picture:
+    """The tape in all its forms; arguments as for :func:`figure`."""
     return Picture(
         title,
         partial(terminal, bits, weightings),
-        partial(view, bits, weightings, title=title),
-        partial(figure, bits, weightings, title=title),
+        partial(view, bits, weightings, vectors, title=title),
+        partial(figure, bits, weightings, vectors, title=title),
     )

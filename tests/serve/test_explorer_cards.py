@@ -120,16 +120,20 @@ class TestDigits:
         with pytest.raises(ValidationError):
             Card(small("ram-mnist")).Question(**wrong)
 
-    def test_without_the_data_digits_are_generated_and_it_is_said(self, monkeypatch, tmp_path):
+    @pytest.mark.parametrize(
+        ("data", "told"), [("mnist", "these are its first test pictures"), ("fashion-mnist", "these digits are drawn")]
+    )
+    def test_without_the_data_others_are_shown_and_it_is_said(self, monkeypatch, tmp_path, data, told):
         monkeypatch.setenv("REGARD_DATA", str(tmp_path))
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         whole = small("ram-mnist")
         about = {"sizes": whole.task.sizes, "classes": whole.task.classes}
-        card = Card(TrainedDigits(whole.model, Digits(Config(data="mnist"), known=about), whole.recipe, "ram"))
-        assert "generated" in card.about().data
+        card = Card(TrainedDigits(whole.model, Digits(Config(data=data), known=about), whole.recipe, "ram"))
+        assert ("generated" in card.about().data) == (data != "mnist")
         found = ask(card, example=0)
-        assert any("these digits are drawn" in note for note in found.notes) and found.pictures
+        assert any(told in note for note in found.notes) and found.pictures
+        assert ask(card, strokes=[[[0.5, 0.2], [0.5, 0.8]]]).pictures
 
     def test_a_dream_depends_on_its_seed_alone(self):
         card = Card(small("draw-mnist"))

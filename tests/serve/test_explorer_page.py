@@ -22,11 +22,12 @@ from explorer_models import RECIPES, small
 
 import regard
 from browser import chromium
-from regard import registry
+from regard import registry, scores
 from regard.data import sound
 from regard.data.canvases import STROKES
 from regard.serve import lessons
 from regard.serve.app import create
+from regard.serve.lecture import PARTS
 from regard.tasks.task import LANGUAGE
 
 TEXT = ["translate-en-es", "translate-en-es-rnn"]
@@ -118,6 +119,11 @@ class TestHome:
             expected.setdefault(small(name).task.family, set()).add(name)
         assert families == expected
         keep(opened, "home")
+
+    def test_equal_titles_are_told_apart(self, visit):
+        titles = visit().locator(".card .title").all_inner_texts()
+        assert len(titles) == len(set(titles))
+        assert {f"Translate English into Spanish: {which}" for which in ("RNNsearch", "The Transformer")} <= set(titles)
 
     def test_a_card_opens_its_model_and_back_comes_back(self, visit):
         opened = visit()
@@ -262,7 +268,8 @@ class TestDigits:
 
     def test_draw_imagines_another(self, visit):
         opened = visit("#/draw-mnist")
-        answered(opened)
+        column = answered(opened)
+        column.locator(".box.write").wait_for()
         opened.get_by_role("button", name="Another").click()
         answered(opened, count=2)
         assert "seed=2" in opened.url and opened.get_by_label("Chance").input_value() == "2"
@@ -280,6 +287,21 @@ class TestOtherKinds:
         assert column.locator(".regard-view.hops").inner_text().count("Mary went to the kitchen.") == 1
         keep(opened, "story")
 
+    def test_a_phone_shows_the_row_of_the_last_hop(self, visit):
+        story = "%0A".join(["Mary went to the kitchen."] * 30)
+        opened = visit(f"#/memn2n-babi?story={story}&question=Where+is+Mary%3F", size=(390, 400))
+        column = answered(opened)
+        column.locator(".hops .shade").first.wait_for()
+        seen = """box => [...box.querySelectorAll('tbody tr')].map(row => {
+            const [own, outer] = [row.getBoundingClientRect(), box.getBoundingClientRect()];
+            const share = parseFloat(row.lastChild.textContent.replace('<', ''));
+            return [share, own.top >= outer.top - 1 && own.bottom <= outer.bottom + 1];
+        })"""
+        rows = column.locator(".hops .scrolls").evaluate(seen)
+        strongest = max(share for share, _ in rows)
+        assert any(inside for share, inside in rows if share == strongest)
+        assert not all(inside for _, inside in rows)
+
     def test_an_unknown_word_is_named_and_not_obeyed(self, visit):
         opened = visit("#/memn2n-babi", refused=True)
         answered(opened)
@@ -296,6 +318,19 @@ class TestOtherKinds:
         column = answered(opened, count=2)
         assert "15 steps; 56 bits" in column.inner_text()
         assert "length=7" in opened.url
+        panels = column.locator(".tracks")
+        panels.first.wait_for()
+        assert [text.split()[0] for text in panels.locator("h3").all_inner_texts()] == [
+            *("INPUT", "OUTPUT", *(["WRONG"] if "wrong" in column.inner_text().lower() else [])),
+            *("ADDS", "READS", "WRITE", "READ"),
+        ]
+        for box, view in panels.locator(".tape").evaluate_all(
+            "all => all.map(each => [each.getBoundingClientRect().toJSON(), each.viewBox.baseVal.width + ' ' + "
+            "each.viewBox.baseVal.height])"
+        ):
+            columns, rows = map(float, view.split())
+            assert box["width"] / columns == pytest.approx(box["height"] / rows, rel=0.02)  # square cells
+        assert "step" in panels.last.locator(".ticks").text_content() and column.locator(".legends .scale").count() == 2
         keep(opened, "tape")
 
     def test_a_number_out_of_bounds_is_not_sent(self, visit):
@@ -308,7 +343,8 @@ class TestOtherKinds:
     def test_a_string_is_counted(self, visit):
         opened = visit("#/stack-anbn?text=aabb&n=3")
         assert "It expected" in said(answered(opened))
-        assert opened.locator(".regard-view.stack").count() == 1
+        opened.locator(".regard-view.stack .picture").wait_for()
+        assert opened.locator(".regard-view.stack").bounding_box()["height"] > 100
         keep(opened, "stack")
 
     def test_a_game_is_watched(self, visit):
@@ -378,9 +414,15 @@ class TestOtherKinds:
 
 
 def weights(opened, score):
-    """The weights that the page shows for a score, to a tenth of a percent."""
+    """The weights that the page shows for a score, to two digits."""
     told = opened.locator(f'[data-score="{score}"] .stack').get_attribute("aria-label")
-    return [float(share) / 100 for share in re.findall(r"([\d.]+) %", told)]
+    return [float(share) for share in re.findall(r"station \d+ ([\d.]+)", told)]
+
+
+def score_of(name, setting):
+    """A score by name, with its setting if it has one."""
+    known = {"cosine": scores.Cosine, "inverse_distance": scores.InverseDistance, "gaussian": scores.Gaussian}
+    return known[name](float(setting)) if name in known else name
 
 
 def stations(opened):
@@ -394,19 +436,32 @@ def stations(opened):
     return {name: torch.tensor(json.loads(found[name]), dtype=torch.float64) for name in ("query", "keys", "values")}
 
 
+SETTINGS = {"cosine": "gain", "inverse_distance": "scale", "gaussian": "width"}
+
+
 class TestPlayground:
     def library(self, opened, score):
         found = stations(opened)
-        out = regard.attend(found["query"][None], found["keys"], found["values"], score=score)
+        (value,) = re.findall(rf"[&?]{SETTINGS[score]}=([\d.]+)", opened.url) if score in SETTINGS else (None,)
+        part = score_of(score, value)
+        out = regard.attend(found["query"][None], found["keys"], found["values"], score=part)
         return out.weights[0].tolist(), out.context[0].tolist()
 
-    def test_it_begins_with_the_lecture(self, visit):
+    def test_it_begins_with_stations_on_which_the_scores_differ(self, visit):
         opened = visit("#/playground")
         opened.locator("[data-score]").first.wait_for()
-        assert opened.locator("[data-score]").count() >= 8
-        assert weights(opened, "inverse_distance") == pytest.approx([0.53, 0.35, 0.071, 0.026, 0.013, 0.005], abs=0.006)
-        assert opened.locator('[data-score="inverse_distance"] .context').inner_text() == "31.0, 48.0"
+        found = [weights(opened, score) for score in ("dot", "cosine", "inverse_distance", "gaussian")]
+        for i, one in enumerate(found):
+            assert max(one) > 1.5 / len(one)
+            assert all(max(abs(a - b) for a, b in zip(one, other)) > 0.1 for other in found[:i])
+        assert "°C" in opened.locator(".map .label").first.text_content()
         keep(opened, "playground")
+
+    def test_the_lecture_is_a_button(self, visit):
+        opened = visit("#/playground")
+        opened.get_by_role("button", name="The lecture's stations").click()
+        opened.get_by_text("At the cross: 31.0 °C, 48.0 %").wait_for()
+        assert weights(opened, "inverse_distance") == pytest.approx([0.53, 0.35, 0.071, 0.026, 0.013, 0.005], abs=0.006)
 
     def test_weights_are_those_of_the_library(self, visit):
         opened = visit("#/playground")
@@ -419,7 +474,49 @@ class TestPlayground:
             assert [float(value) for value in shown.split(", ")] == pytest.approx(context, abs=0.051), score
         opened.locator('[data-score="cosine"]').click()  # and the map follows the one that is chosen
         told = opened.locator(".map .share").all_text_contents()
-        assert [float(share.removesuffix(" %")) / 100 for share in told] == weights(opened, "cosine")
+        assert [float(share.removeprefix("α = ")) for share in told] == weights(opened, "cosine")
+
+    @pytest.mark.parametrize(("score", "name", "value"), [("gaussian", "width", 0.3), ("dot", "temperature", 0.2)])
+    def test_a_setting_changes_the_weights_and_only_those_of_the_score_are_shown(self, visit, score, name, value):
+        opened = visit("#/playground")
+        opened.locator(f'[data-score="{score}"]').click()
+        shown = opened.locator(".settings .field:visible").evaluate_all("all => all.map(each => each.dataset.field)")
+        assert set(shown) == {"normalizer", "temperature", *([SETTINGS[score]] if score in SETTINGS else [])}
+        before = max(weights(opened, score))
+        opened.locator(f".settings [name={name}]").fill(str(value))
+        found = stations(opened)
+        part = regard.scores.Gaussian(value) if score == "gaussian" else regard.scores.Dot()
+        softmax = regard.normalizers.Softmax(value if name == "temperature" else 1.0)
+        out = regard.attend(found["query"][None], found["keys"], found["values"], score=part, normalizer=softmax)
+        assert weights(opened, score) == pytest.approx(out.weights[0].tolist(), abs=0.0051)
+        assert max(weights(opened, score)) > before + 0.1
+        again = visit(opened.url[opened.url.index("#") :])
+        again.locator("[data-score]").first.wait_for()
+        assert again.locator(f".settings [name={name}]").input_value() == str(value)
+
+    def test_normalizers(self, visit):
+        opened = visit("#/playground")
+        opened.locator("[data-score]").first.wait_for()
+        choice = opened.get_by_label("Normalizer")
+        choice.select_option("hard")
+        opened.get_by_text("Only the best key counts").wait_for()
+        assert sorted(weights(opened, "inverse_distance")) == [0, 0, 0, 0, 0, 1]
+        assert not opened.get_by_label("Temperature τ").is_visible()
+        choice.select_option("sparsemax")
+        opened.get_by_text("get exactly 0").wait_for()
+        assert 0 < weights(opened, "dot").count(0) < 5
+        choice.select_option("sigmoid")
+        opened.get_by_text("the weights sum to").wait_for()
+
+    def test_nothing_is_cut_on_a_phone(self, visit):
+        opened = visit("#/playground", size=(390, 800))
+        opened.locator("[data-score]").first.wait_for()
+        assert opened.locator(".numbers .scroll").evaluate("node => node.scrollWidth <= node.clientWidth")
+        cut = """all => all.filter(each => {
+            const [own, map] = [each.getBoundingClientRect(), each.closest('.map').getBoundingClientRect()];
+            return own.left < map.left || own.right > map.right || own.top < map.top || own.bottom > map.bottom;
+        }).length"""
+        assert opened.locator(".map .label").evaluate_all(cut) == 0
 
     def test_a_station_is_dragged(self, visit):
         opened = visit("#/playground")
@@ -445,7 +542,7 @@ class TestPlayground:
         expected, _ = self.library(opened, "inverse_distance")
         assert weights(opened, "inverse_distance") == pytest.approx(expected, abs=0.0051)
         x, y = stations(opened)["query"].tolist()
-        assert x > 0.02 and y == 0
+        assert x > 1.02 and y == 0.8
         assert opened.evaluate("document.activeElement.dataset.mark") == "query"
 
     def test_numbers_are_typed_and_vectors_may_be_wider(self, visit):
@@ -472,7 +569,7 @@ class TestPlayground:
     @pytest.mark.parametrize(
         "link", ["keys=[[1]]&query=[0,0]&values=[[1]]", "query=x", "query=[1e999,0]&keys=1", "score=no"]
     )
-    def test_a_broken_link_is_the_lecture(self, visit, link):
+    def test_a_broken_link_opens_the_stations(self, visit, link):
         opened = visit(f"#/playground?{link}")
         opened.locator("[data-score]").first.wait_for()
         assert opened.locator(".map .disc").count() == 6
@@ -496,6 +593,25 @@ class TestLessons:
         opened.get_by_role("button", name="Next").click()
         opened.wait_for_selector('#main[data-page="eight-scores"]')
 
+    def test_the_head_of_the_alignment_is_said_and_can_be_changed(self, visit):
+        opened = visit("#/translate-en-es?text=The+red+house.&beside=none")
+        column = answered(opened)
+        assert "cross-attention of layer 3, the mean of its heads" in column.inner_text()
+        opened.get_by_label("Alignment by").select_option("1.2")
+        column = answered(opened, count=2)
+        assert "cross-attention of layer 1, head 2" in column.inner_text() and "aligned_by=1.2" in opened.url
+        opened.get_by_label("Alignment by").select_option(index=0)
+        assert "layer 3" in answered(opened, count=3).inner_text()
+
+    def test_it_is_chosen_in_the_sentence_of_the_animal(self, visit):
+        opened = visit("#/translate-en-es?beside=none")
+        answered(opened)
+        opened.get_by_role("button", name="The animal didn't cross the street").click()
+        column = answered(opened, count=2)
+        chosen = column.locator('.heads [aria-selected="true"]')
+        chosen.first.wait_for()
+        assert chosen.all_inner_texts() == ["it"]
+
     def test_the_heads_of_a_transformer(self, visit):
         opened = visit("#/translate-en-es?text=It+was+tired.&beside=none")
         answered(opened)
@@ -508,16 +624,30 @@ class TestLessons:
 class TestPrinciple:
     def test_the_table_is_what_the_systems_declare(self, visit):
         opened = visit("#/principle")
-        shown = opened.locator("tbody .name").all_inner_texts()
-        assert shown == [name for name in registry.systems() if registry.system(name).uses]
-        rows = opened.locator("tbody tr").count()
-        assert rows == sum(len(registry.system(name).uses) for name in shown)
+        shown = opened.locator("tbody[data-system]").evaluate_all("all => all.map(each => each.dataset.system)")
+        assert set(shown) == set(registry.systems())
+        rows = opened.locator("tbody .where").count()
+        assert rows == sum(len(registry.system(name).uses) for name in set(shown))
+        parts = opened.locator("tbody.part").all_inner_texts()
+        assert [part.strip().lower() for part in parts] == [part.lower() for part in PARTS[2:]]
         keep(opened, "principle")
 
     def test_it_is_filtered(self, visit):
         opened = visit("#/principle")
         opened.get_by_label("Filter").fill("cosine memory")
-        assert opened.locator("tbody:visible .name").all_inner_texts() == ["ntm"]
+        assert opened.locator("tbody:visible .name").all_inner_texts() == ["NTM"]
+
+    def test_a_row_leads_to_its_model_and_its_file(self, visit):
+        opened = visit("#/principle", refused=True)  # of a text, the browser asks for an icon
+        row = opened.locator('tbody[data-system="ram"]').first
+        assert (
+            row.get_by_role("link", name="arXiv:1406.6247").get_attribute("href") == "https://arxiv.org/abs/1406.6247"
+        )
+        row.get_by_role("link", name="ram-mnist").click()
+        answered(opened, "ram-mnist")
+        opened.go_back()
+        row.get_by_role("link", name="regard/systems/ram.py").click()
+        assert "class RAM" in opened.locator("body").inner_text()
 
 
 LESSONS = [f"#/{lesson.name}" for lesson in lessons.every()]

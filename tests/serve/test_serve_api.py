@@ -14,15 +14,18 @@ from safetensors.torch import save_file
 from serving import Stuck, toy
 
 import regard
-from regard import registry, scores
+from regard import normalizers, registry, scores
 from regard.predictors.predictor import Predictor
 from regard.serve import app as serve_app
+from regard.serve import principle
 from regard.serve.app import at_hand, create
 from regard.serve.batching import Batcher
 from regard.serve.card import Card
+from regard.serve.lecture import PARTS
 from regard.serve.limits import Limits
-from regard.serve.principle import SCORES, Question, _score
+from regard.serve.playground import NORMALIZERS, SCORES, Question, _score
 from regard.serve.problems import KINDS
+from regard.tasks.task import VISION
 
 ANSWER = "/api/models/toy/answer"
 
@@ -486,14 +489,44 @@ def test_a_server_that_shuts_down_takes_no_questions(trained, monkeypatch):
 
 
 def test_the_table_is_that_of_the_code(client):
-    found = {system["name"]: system for system in client.get("/api/principle").json()["systems"]}
-    looking = {name: registry.system(name).uses for name in registry.systems() if registry.system(name).uses}
-    assert found.keys() == looking.keys()
-    for name, looks in looking.items():
-        assert found[name]["paper"], name
-        assert {look.pop("where"): look for look in found[name]["looks"]} == {
-            where: look._asdict() for where, look in looks.items()
+    systems = client.get("/api/principle").json()["systems"]
+    found = {system["name"]: system for system in systems if not system["like"]}
+    assert found.keys() == set(registry.systems())
+    for name, system in found.items():
+        assert system["paper"] and system["title"] and system["part"] in PARTS, name
+        assert {look.pop("where"): look for look in system["looks"]} == {
+            where: look._asdict() for where, look in registry.system(name).uses.items()
         }
+    years = [int(re.search(r"\b(20\d\d)\b", each["paper"])[1]) for each in systems if each["part"] == VISION]
+    assert years == sorted(years)
+
+
+def test_every_paper_of_the_lectures_has_a_row(client):
+    papers = " ".join(system["paper"] for system in client.get("/api/principle").json()["systems"])
+    lectured = {
+        *("1109.3737", "1308.0850", "1406.1078", "1406.6247", "1409.0473", "1409.3215", "1410.3916", "1410.5401"),
+        *("1411.4555", "1412.2007", "1412.7755", "1502.03044", "1502.04623", "1502.08029", "1503.01007", "1503.08895"),
+        *("1506.02025", "1506.03340", "1506.05869", "1506.07503", "1508.01211", "1508.04025", "1511.05234"),
+        *("1601.06733", "1703.03906", "1706.03762", "1710.10903", "1808.07036", "1808.07042", "1810.04805"),
+        *("1812.06164", "1904.05709", "2105.14491"),
+    }
+    assert {number for number in lectured if number not in papers} == set()
+    for author in ("Larochelle & Hinton 2010", "Devlin, Zbib", "Luong & Manning 2015", "Radford"):  # not on arXiv
+        assert author in papers
+
+
+def test_variants_are_of_systems_and_recipes_that_exist():
+    for each in principle.VARIANTS:
+        assert each.system in registry.systems() and set(each.recipes) <= set(registry.recipes())
+
+
+def test_the_code_of_a_system_is_shown():
+    client = Client(create([], explorer=True))
+    for system in client.get("/api/principle").json()["systems"]:
+        reply = client.get(f"/{system['source']}")
+        assert reply.text == (Path(regard.__file__).parents[1] / system["file"]).read_text()
+        assert reply.headers["content-type"].startswith("text/plain")
+    is_problem(client.get("/source/../app.py"), "not-found")
 
 
 def test_weights_are_those_of_the_library(client):
@@ -512,6 +545,24 @@ def test_weights_are_those_of_the_library(client):
     assert {each["name"] for each in found if each["learns"]} == {
         *("additive", "general", "concat", "perceptron", "location")
     }
+
+
+@pytest.mark.parametrize("name", list(NORMALIZERS))
+def test_the_playground_takes_any_normalizer_and_temperature(client, name):
+    query, keys = [0.3, -0.2], [[1.0, 0], [0, 0.5], [0.3, -0.2]]
+    question = {"query": query, "keys": keys, "normalizer": name, "temperature": 0.5, "gain": 3, "width": 0.2}
+    reply = client.post("/api/weigh", question).json()
+    found = {each["name"]: each for each in reply["scores"]}
+    given = [torch.tensor(rows, dtype=torch.float64) for rows in ([query], keys, keys)]
+    normalizer = normalizers.Hard("argmax") if name == "hard" else name
+    # τ divides scores: a gain of 3 / 0.5, a precision of 1 / (0.2² · 0.5)
+    parts = {"cosine": scores.Cosine(6.0), "gaussian": scores.Gaussian(0.2 * 0.5**0.5)}
+    for each, part in parts.items():
+        out = regard.attend(*given, score=part, normalizer=normalizer)
+        assert found[each]["weights"] == pytest.approx(out.weights[0].tolist(), abs=1e-9)
+    assert reply["sums_to_one"] == (name != "sigmoid")
+    assert ("temperature" in found["dot"]["settings"]) == (name != "hard")
+    assert found["cosine"]["settings"][-1] == "gain" and "width" not in found["dot"]["settings"]
 
 
 def test_keys_are_values_where_none_are_given(client):

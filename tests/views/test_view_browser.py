@@ -4,8 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
+import regard
 from regard.views import alignment, page
+from regard.views import tape as views
 from regard.views.alignment import Reading
 
 ROWS = ["Me", "encanta", "el", "café", "."]
@@ -49,6 +52,45 @@ def bars(opened):
         "rows => rows.map(row => [row.children[0].textContent, row.children[2].textContent])"
     )
     return {word: float(share.strip("<% ")) / 100 for word, share in found}
+
+
+def test_what_is_uniform_looks_pale_and_the_scale_can_be_fixed(show):
+    red = """canvas => {
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const found = [];
+        for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255 && data[i + 2] > data[i]) found.push(data[i]);
+        return found.sort((a, b) => a - b)[found.length >> 1];
+    }"""
+    opened = show(alignment.view(np.full((6, 20), 0.05)))
+    assert "20 %" in opened.locator(".legend").inner_text()
+    pale = opened.locator(".map canvas").evaluate(red)
+    assert pale > 150
+    opened.get_by_label("scale to 100 %").check()
+    assert "100 %" in opened.locator(".legend span").nth(1).inner_text()
+    assert opened.locator(".map canvas").evaluate(red) > pale
+    assert not show(coffee()).get_by_label("scale to 100 %").is_visible()
+
+
+def test_the_member_of_a_batch_is_chosen(show):
+    attention = regard.Attention("dot")
+    with regard.record(attention) as tape:
+        attention(100 * torch.eye(3)[torch.tensor([[0, 1], [2, 2]])], torch.eye(3)[None].expand(2, -1, -1))
+    opened = show(views.views(tape)[0])
+    assert links(opened) == {(0, 0), (1, 1)}
+    opened.get_by_label("number 2").check()
+    assert links(opened) == {(0, 2), (1, 2)}
+    assert "2 in the batch" in opened.locator(".beam legend").inner_text().lower()
+
+
+def test_a_long_sentence_shows_the_strongest_line_of_each_word(show):
+    weights = np.full((30, 30), 0.3 / 29)
+    weights[np.arange(30), 29 - np.arange(30)] = 0.7
+    weights[:, 5] = np.maximum(weights[:, 5], 0.25)
+    long = [f"word{i}" for i in range(30)]
+    opened = show(alignment.view(weights, long, long), size=(1000, 1200))
+    assert links(opened) == {(t, 29 - t) for t in range(30)}
+    words(opened, "target").nth(3).hover()
+    assert {(3, 26), (3, 5)} <= links(opened)  # the word in focus shows all its lines
 
 
 class TestWords:

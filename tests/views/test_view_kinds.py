@@ -116,6 +116,7 @@ def test_no_screen_is_too_small(show, kind):
 def test_time_is_stepped_by_keys_and_played(show, kind):
     opened = show(VIEWS[kind]())
     told = opened.locator(".told")
+    opened.keyboard.press("Escape")  # a canvas opens on a step with its boxes
     count = int(told.inner_text().removeprefix("all "))
     opened.keyboard.press("ArrowRight")
     assert told.inner_text() == f"1 of {count}"
@@ -170,9 +171,11 @@ class TestWhatIsShown:
 
     def test_the_box_of_a_step(self, show):
         opened = show(VIEWS["canvas"]())
+        written = opened.locator(".box.write")
+        assert written.count() == 1
+        opened.keyboard.press("Escape")
         assert opened.locator(".box").count() == 0
         opened.keyboard.press("ArrowRight")
-        written = opened.locator(".box.write")
         assert [float(written.get_attribute(name)) for name in ("x", "y", "width")] == [7.5, 5.5, 6]
         assert opened.locator(".box.read").count() == 1 and opened.locator(".box.beyond").count() == 0
 

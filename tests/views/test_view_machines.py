@@ -20,8 +20,26 @@ def tape(time=7, rows=30):
 
 def test_unused_rows_are_left_out():
     _, heads = tape()
-    assert weightings.used(heads) == (2, 11)
-    assert weightings.used({"read": np.zeros((3, 8))}) == (0, 8)
+    assert weightings.used(heads) == list(range(2, 11))
+    assert weightings.used({"read": np.zeros((3, 8))}) == list(range(8))
+
+
+def test_rows_in_use_go_over_the_edge_of_the_ring():
+    ring = np.zeros((3, 100))
+    ring[[0, 1, 2], [98, 1, 3]] = 1
+    assert weightings.used({"read": ring}) == [97, 98, 99, 0, 1, 2, 3, 4]
+    assert weightings.view({}, {"read": ring}).data["rows"] == [97, 98, 99, 0, 1, 2, 3, 4]
+    (axes, _) = weightings.figure({}, {"read": ring}).axes
+    assert [axes.yaxis.get_major_formatter()(place) for place in (0, 3, 7)] == ["97", "0", "4"]
+
+
+def test_cells_are_square():
+    drawing = weightings.figure(*tape(), {"adds": np.linspace(-1, 1, 7 * 3).reshape(7, 3)})
+    wide, high = drawing.get_size_inches()
+    for axes in drawing.axes[:-1]:
+        columns, rows = axes.images[0].get_array().shape[::-1]
+        box = axes.get_position()
+        assert box.width * wide / columns == pytest.approx(box.height * high / rows, rel=0.02)
 
 
 def test_text_has_a_character_a_step():
@@ -55,8 +73,9 @@ def test_figure_is_drawn(tmp_path):
     images = [axes for axes in drawing.axes if axes.images]
     assert [axes.get_title(loc="left") for axes in images] == ["input", "output", "read", "write"]
     assert images[2].images[0].get_array().shape == (9, 7)
-    extent = images[2].images[0].get_extent()
-    assert extent == [0.5, 7.5, 10.5, 1.5]  # row 2 at the top, row 10 at the bottom
+    assert images[2].images[0].get_extent() == [0.5, 7.5, 8.5, -0.5]
+    named = images[2].yaxis.get_major_formatter()
+    assert (named(0), named(8)) == ("2", "10")  # row 2 at the top, row 10 at the bottom
     save(drawing, tmp_path / "heads.png")
     assert (tmp_path / "heads.png").stat().st_size > 1000
 

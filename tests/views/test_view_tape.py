@@ -39,6 +39,16 @@ def test_labels_and_batch():
     assert torch.from_numpy(reading["weights"].values[0]).equal(tape["multi_head"].weights[2])
 
 
+def test_every_member_of_the_batch_is_there():
+    model = regard.MultiHead(8, 2)
+    with regard.record(model) as tape:
+        model(torch.randn(3, 4, 8))
+    (view,) = views.views(tape)
+    assert [reading["text"] for reading in view.data["readings"]] == ["number 1", "number 2", "number 3"]
+    for reading, weights in zip(view.data["readings"], tape["multi_head"].weights, strict=True):
+        assert torch.from_numpy(reading["weights"].values[0]).equal(weights)
+
+
 def test_calls_that_cannot_be_joined_show_the_last():
     model = regard.MultiHead(8, 2)
     with regard.record(model) as tape:
@@ -104,4 +114,3 @@ def test_hugging_face():
         assert torch.allclose(found, expected.cross_attentions[layer], atol=1e-5)
         found = tape[f"model.decoder.layers.{layer}.self_attn"].weights
         assert torch.allclose(found, expected.decoder_attentions[layer], atol=1e-5)
-

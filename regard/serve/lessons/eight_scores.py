@@ -12,7 +12,7 @@ import regard
 from regard.predictors.predictor import Answer
 from regard.questions import Number, form
 from regard.serve.lessons import lesson
-from regard.serve.principle import SCORES
+from regard.serve.playground import SCORES
 from regard.views import heads, table
 from regard.views.picture import Picture
 

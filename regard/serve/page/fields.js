@@ -74,7 +74,7 @@ function check(options) {
 function choice(options) {
   const { id, name, optional, change } = options;
   const values = optional ? [null, ...options.enum] : options.enum;
-  const select = element("select", { id, name, on: { change: () => change(0) } }, ...values.map((value) => element("option", {}, value === null ? "any" : String(value))));
+  const select = element("select", { id, name, on: { change: () => change(0) } }, ...values.map((value) => element("option", {}, value === null ? "by default" : String(value))));
   return {
     node: labelled(options, select),
     read: () => values[select.selectedIndex],

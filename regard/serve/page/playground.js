@@ -4,26 +4,53 @@
 import { drawing, element } from "../viewer/dom.js";
 import * as api from "./api.js";
 import { complaint } from "./complaint.js";
-import { write } from "./link.js";
+import { field } from "./fields.js";
+import { typed, write } from "./link.js";
+import { question } from "./schema.js";
 
 const MOST = { stations: 8, width: 6, values: 3 };
-// The lecture's six stations at distance 1/e, e = 6.5, 6.1, 4.5, 3.5, 2.8, 1.9; their directions are ours.
-const LECTURE = {
-  query: [0, 0],
-  keys: [[0.082, 0.13], [0.122, -0.11], [-0.209, -0.076], [-0.098, -0.268], [-0.134, 0.331], [0.511, 0.127]],
-  values: [[30, 48], [31, 49], [37, 44], [33, 45], [34, 50], [32, 45]],
+// What the numbers of a vector mean, by name: of a key, and of a value with its unit.
+const MEANINGS = {
+  weather: { key: ["km east", "km north"], value: [["temperature", "°C"], ["humidity", "%"]] },
+  vectors: { key: [], value: [] },
 };
-const VECTORS = {
-  query: [1.5, 0.9],
-  keys: [[2.2, 0.3], [1.2, 1.4], [-0.3, 1.8], [-1.6, 0.8], [-0.9, -1.1], [0.8, -1.4]],
-  values: [[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1], [0, 0, 1], [1, 0, 1]],
+const PRESETS = {
+  // The query is near none of the axes and no station, so that every score makes something else of it.
+  "Stations": {
+    what: "weather",
+    score: "inverse_distance",
+    settings: { gain: 4, scale: 2, width: 0.8 },
+    query: [1, 0.8],
+    keys: [[2.4, 0.3], [1.1, 1.7], [-0.4, 1.5], [-1.7, 0.7], [-0.8, -1.2], [1.2, -1.1]],
+    values: [[33, 38], [28, 52], [24, 61], [18, 77], [21, 70], [30, 45]],
+  },
+  // Six stations at distance 1/e, e = 6.5, 6.1, 4.5, 3.5, 2.8, 1.9; their directions are ours.
+  "The lecture's stations": {
+    what: "weather",
+    score: "inverse_distance",
+    settings: {},
+    query: [0, 0],
+    keys: [[0.082, 0.13], [0.122, -0.11], [-0.209, -0.076], [-0.098, -0.268], [-0.134, 0.331], [0.511, 0.127]],
+    values: [[30, 48], [31, 49], [37, 44], [33, 45], [34, 50], [32, 45]],
+  },
+  "Vectors": {
+    what: "vectors",
+    score: "dot",
+    settings: {},
+    query: [1.5, 0.9],
+    keys: [[2.2, 0.3], [1.2, 1.4], [-0.3, 1.8], [-1.6, 0.8], [-0.9, -1.1], [0.8, -1.4]],
+    values: [[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1], [0, 0, 1], [1, 0, 1]],
+  },
 };
 const MAP = { width: 560, height: 440 };
 const STEP = 0.03; // of half the map's height, for an arrow key
 
 export async function playground(root, { values, signal }) {
+  // What the server calls a setting becomes a field here; which of them are shown depends on the chosen score.
+  const schemas = Object.entries((await question({ path: "/api/weigh" })).properties).filter(([, each]) => each.setting);
+  const settings = Object.fromEntries(schemas.map(([name, schema]) => [name, field(name, schema, { signal, change: () => weigh() })]));
   const state = restore(values);
-  let score = values.score ?? "inverse_distance";
+  let score = values.score ?? state.score;
   let seed = /^\d{1,4}$/.test(values.seed ?? "") ? Number(values.seed) : 0;
   let found = [];
   let unit = 1; // pixels
@@ -45,9 +72,11 @@ export async function playground(root, { values, signal }) {
     state.values.push(state.values[0]?.map(() => 0) ?? [0]);
     draw();
   } } }, "Add a station");
-  const preset = (text, numbers, name) =>
-    element("button", { type: "button", class: "plain", on: { click: () => { Object.assign(state, structuredClone(numbers)); score = name; draw(); } } }, text);
+  const presets = Object.entries(PRESETS).map(([text, preset]) =>
+    element("button", { type: "button", class: "plain", on: { click: () => { Object.assign(state, structuredClone(preset)); score = preset.score; set(preset.settings); draw(); } } }, text));
   const answer = element("output", { class: "here" });
+  const about = element("p", { class: "note" });
+  const controls = element("div", { class: "fields settings" }, ...Object.values(settings).map(({ node }) => node));
 
   const other = element("button", { type: "button", class: "plain", on: { click: () => { seed = (seed + 1) % 10000; weigh(); } } }, "Other parameters");
 
@@ -56,7 +85,7 @@ export async function playground(root, { values, signal }) {
       "header",
       { class: "head" },
       element("h1", {}, "Playground"),
-      element("p", { class: "lead" }, "What is the weather at the cross? Each station's place is a key, what it measured a value, the cross is the query. Drag them, or move them with the arrow keys, and see what each score makes of it."),
+      element("p", { class: "lead" }, "What is the weather at the cross? The cross is the query, the place of each station a key, and what it measured a value: temperature and humidity. Drag them, or move them with the arrow keys. Each score compares query and keys in its own way; the normalizer makes weights of the scores; the answer is the weighted sum of the values."),
     ),
     trouble,
     element(
@@ -70,13 +99,13 @@ export async function playground(root, { values, signal }) {
           { class: "panel", "aria-label": "Map" },
           map,
           answer,
-          element("div", { class: "row" }, add, preset("The lecture's stations", LECTURE, "inverse_distance"), preset("Vectors", VECTORS, "dot")),
+          element("div", { class: "row" }, ...presets, add),
         ),
         element(
           "section",
           { class: "panel", "aria-label": "Numbers" },
           element("h2", {}, "The same as numbers"),
-          element("div", { class: "row" }, element("label", { for: "width" }, "Numbers in a vector"), width, element("span", { class: "note" }, "With two there is a map.")),
+          element("div", { class: "row" }, element("label", { for: "width" }, "Numbers in a vector"), width, element("span", { class: "note" }, "With two there is a map. e is the score, α the weight by the chosen score.")),
           numbers,
         ),
       ),
@@ -84,11 +113,14 @@ export async function playground(root, { values, signal }) {
         "section",
         { class: "panel", "aria-label": "Weights" },
         element("h2", {}, "Weights by score"),
+        controls,
+        about,
         scores,
         element("div", { class: "row" }, other, element("span", { class: "note" }, "Scores with * have parameters, which a model would learn. Here they are random.")),
       ),
     ),
   );
+  set(Object.keys(values).length ? Object.fromEntries(schemas.map(([name, schema]) => [name, typed(values[name], schema)])) : state.settings);
   const resized = new ResizeObserver(plot);
   resized.observe(map);
   signal.addEventListener("abort", () => { pending?.abort(); clearTimeout(saved); resized.disconnect(); });
@@ -105,21 +137,54 @@ export async function playground(root, { values, signal }) {
     weigh();
   }
 
+  function set(given) {
+    for (const [name, schema] of schemas) {
+      const value = given[name];
+      const fits = schema.enum ? schema.enum.includes(value) : value >= schema.minimum && value <= schema.maximum;
+      settings[name].set(fits ? value : schema.default);
+    }
+  }
+
+  function chosen() {
+    return Object.fromEntries(Object.entries(settings).map(([name, { read }]) => [name, read()]).filter(([, value]) => value !== null));
+  }
+
+  // The name and the unit of each number of a key and of a value.
+  function meanings() {
+    const { key, value } = MEANINGS[state.what];
+    const plain = (letter, count) => Array.from({ length: count }, (_, i) => `${letter}${i + 1}`);
+    const fits = { key: key.length === state.query.length, value: value.length === state.values[0].length };
+    return {
+      key: fits.key ? key : state.query.length === 2 ? ["x", "y"] : plain("k", state.query.length),
+      value: fits.value ? value : plain("v", state.values[0].length).map((name) => [name, ""]),
+    };
+  }
+
+  // What was measured, or the answer, with its units.
+  function measured(numbers, digits) {
+    const { value } = meanings();
+    const told = numbers.map((number, i) => `${digits === undefined ? short(number) : number.toFixed(digits).replace("-", "−")}${value[i][1] && ` ${value[i][1]}`}`);
+    return told.join(", ");
+  }
+
   // So that everything is on the map, with room to move.
   function fit() {
     const reach = [0, 1].map((i) => Math.max(1e-3, ...[state.query, ...state.keys].map((vector) => Math.abs(vector[i] ?? 0))));
-    unit = Math.min((MAP.width / 2 - 40) / reach[0], (MAP.height / 2 - 62) / reach[1]);
+    unit = Math.min((MAP.width / 2 - 60) / reach[0], (MAP.height / 2 - 84) / reach[1]);
   }
 
   async function weigh() {
     pending?.abort();
     const mine = (pending = new AbortController());
     try {
-      const answer = await api.weigh({ ...state, seed }, mine.signal);
+      const { query, keys, values: measurements } = state;
+      const answer = await api.weigh({ query, keys, values: measurements, seed, ...chosen() }, mine.signal);
       if (mine.signal.aborted || signal.aborted) return;
       found = answer.scores;
       trouble.replaceChildren();
       if (!found.some((each) => each.name === score)) score = found[0].name;
+      about.textContent = answer.about;
+      numbersOf();
       list();
       plot();
     } catch (error) {
@@ -127,7 +192,7 @@ export async function playground(root, { values, signal }) {
       trouble.replaceChildren(complaint(error));
     }
     clearTimeout(saved);
-    saved = setTimeout(() => history.replaceState(null, "", write("playground", { ...state, score, seed })), 400);
+    saved = setTimeout(() => history.replaceState(null, "", write("playground", { what: state.what, query: state.query, keys: state.keys, values: state.values, score, seed, ...chosen() })), 400);
   }
 
   // -------------------------------------------------------------------------------------------------------------------
@@ -149,16 +214,30 @@ export async function playground(root, { values, signal }) {
     return [drawing("path", { d: lines.join(""), class: "grid" }), drawing("path", { d: axes, class: "grid axes" })];
   }
 
+  // What the axes mean, where they mean something.
+  function compass() {
+    const { key } = MEANINGS[state.what];
+    if (key.length !== 2) return [];
+    const size = 12 * enlarged();
+    return [drawing("text", { x: 10, y: MAP.height - 10, class: "compass", "font-size": size, "aria-hidden": "true" }, `→ ${key[0]}, ↑ ${key[1]}`)];
+  }
+
+  // Legible on a phone, where the map is small.
+  function enlarged() {
+    return Math.min(1.7, Math.max(1, 420 / (map.clientWidth || 420)));
+  }
+
   function plot() {
-    const chosen = found.find((each) => each.name === score);
-    answer.textContent = chosen ? `At the cross: ${chosen.context.map((value) => value.toFixed(1).replace("-", "−")).join(", ")}` : "At the cross: …";
+    const weighed = found.find((each) => each.name === score);
+    const sum = weighed?.weights.reduce((total, weight) => total + weight, 0);
+    answer.textContent = !weighed ? "At the cross: …" : `At the cross: ${measured(weighed.context, 1)}${Math.abs(sum - 1) > 0.005 ? ` (the weights sum to ${sum.toFixed(2)})` : ""}`;
     map.hidden = state.query.length !== 2;
     if (map.hidden) return;
-    const weights = chosen?.weights.length === state.keys.length ? chosen.weights : state.keys.map(() => 0);
+    const weights = weighed?.weights.length === state.keys.length ? weighed.weights : state.keys.map(() => 0);
     const held = document.activeElement?.closest?.("[data-mark]")?.dataset.mark;
     const [qx, qy] = place(state.query);
     const svg = drawing("svg", { viewBox: `0 0 ${MAP.width} ${MAP.height}`, role: "group", "aria-label": "Map with stations" });
-    svg.append(...grid());
+    svg.append(...grid(), ...compass());
     for (const [i, key] of state.keys.entries()) {
       const [x, y] = place(key);
       svg.append(drawing("line", { x1: qx, y1: qy, x2: x, y2: y, class: "ray", "stroke-width": (0.5 + 9 * Math.abs(weights[i])).toFixed(2), "data-hue": i }));
@@ -174,27 +253,27 @@ export async function playground(root, { values, signal }) {
     return 5 + 42 * Math.sqrt(Math.min(1, Math.max(0, weight)));
   }
 
-  function measured(i) {
-    return `(${state.values[i].map(short).join(", ")})`;
-  }
-
   function station(i, key, weight) {
     const [x, y] = place(key);
-    const told = `Station ${i + 1} at ${key.map(short).join(", ")}, measured ${measured(i)}, weight ${percent(weight)}`;
+    const told = `Station ${i + 1} at ${key.map(short).join(", ")}, measured ${measured(state.values[i])}, weight ${share(weight)}`;
     return mark(i, told, drawing("circle", { cx: x, cy: y, r: radius(weight).toFixed(1), "data-hue": i, class: "disc" }), drawing("circle", { cx: x, cy: y, r: 3.5, class: "dot" }));
   }
 
   // On the side of the disc that is turned away from the query.
   function label(i, key, weight, from) {
     const [x, y] = place(key);
-    const below = y > from ? y < MAP.height - 80 : y < 80;
-    const size = 13.5 * Math.min(1.7, Math.max(1, 420 / (map.clientWidth || 420))); // legible on a phone, where the map is small
+    const size = 13.5 * enlarged();
+    const room = radius(weight) + 2.7 * size;
+    const below = y > from ? y + room < MAP.height : y < room;
     const top = below ? y + radius(weight) + 1.2 * size : y - radius(weight) - 1.5 * size;
+    const words = measured(state.values[i]);
+    const half = 0.3 * size * words.length + 4; // about half as wide as its letters
+    const at = Math.min(MAP.width - half, Math.max(half, x));
     return drawing(
       "text",
-      { x, y: top, class: "label", "font-size": size, "aria-hidden": "true" },
-      drawing("tspan", { x }, measured(i)),
-      drawing("tspan", { x, dy: 1.1 * size, class: "share" }, percent(weight)),
+      { x: at, y: top, class: "label", "font-size": size, "aria-hidden": "true" },
+      drawing("tspan", { x: at }, words),
+      drawing("tspan", { x: at, dy: 1.1 * size, class: "share" }, `α = ${share(weight)}`),
     );
   }
 
@@ -256,11 +335,11 @@ export async function playground(root, { values, signal }) {
 
   function list() {
     const top = found.map((each) => {
-      const total = each.weights.reduce((sum, weight) => sum + Math.abs(weight), 0) || 1;
+      const total = Math.max(1, each.weights.reduce((sum, weight) => sum + Math.abs(weight), 0)); // of a sigmoid it may be more
       const input = element("input", { type: "radio", name: "score", value: each.name, checked: each.name === score });
-      input.addEventListener("change", () => { score = each.name; plot(); list(); weigh(); });
+      input.addEventListener("change", () => { score = each.name; plot(); list(); numbersOf(); weigh(); });
       const bar = each.weights.map((weight, i) => element("span", { "data-hue": i, vars: { "--share": (Math.abs(weight) / total).toFixed(4) } }));
-      const told = each.weights.map((weight, i) => `station ${i + 1} ${percent(weight)}`).join(", ");
+      const told = each.weights.map((weight, i) => `station ${i + 1} ${share(weight)}`).join(", ");
       return element(
         "label",
         { class: each.name === score && "chosen", "data-score": each.name },
@@ -268,10 +347,12 @@ export async function playground(root, { values, signal }) {
         element("span", { class: "name" }, `${each.name.replaceAll("_", " ")}${each.learns ? " *" : ""}`),
         element("span", { class: "equation" }, each.equation),
         element("span", { class: "stack", role: "img", "aria-label": told, title: told }, ...bar),
-        element("output", { class: "context" }, each.context.map((value) => value.toFixed(1).replace("-", "−")).join(", ")),
+        element("output", { class: "context" }, measured(each.context, 1)),
       );
     });
     const held = document.activeElement?.name === "score";
+    const { settings: wanted } = found.find((each) => each.name === score);
+    for (const [name, { node }] of Object.entries(settings)) node.hidden = !wanted.includes(name);
     scores.replaceChildren(...top);
     if (held) scores.querySelector(":checked")?.focus();
   }
@@ -280,8 +361,8 @@ export async function playground(root, { values, signal }) {
   // The numbers
 
   function table() {
-    const names = state.query.length === 2 ? ["x", "y"] : state.query.map((_, i) => `k${i + 1}`);
-    const columns = (state.values[0] ?? []).map((_, i) => `v${i + 1}`);
+    const { key: names, value } = meanings();
+    const columns = value.map(([name, unit]) => `${name}${unit && ` ${unit}`}`);
     const cell = (list, index, label) => element("td", {}, element("input", {
       type: "number",
       step: "any",
@@ -292,14 +373,24 @@ export async function playground(root, { values, signal }) {
     const row = (head, key, value, extra) => element("tr", {}, head, ...key, ...value, element("td", {}, extra));
     const head = (text, hue) => element("th", { scope: "row" }, hue !== undefined && element("span", { class: "spot", "data-hue": hue, "aria-hidden": "true" }), text);
     const rows = state.keys.map((key, i) => row(
-      head(`station ${i + 1}`, i),
+      head(`${i + 1}`, i),
       key.map((_, k) => cell(key, k, `station ${i + 1}, ${names[k]}`)),
-      state.values[i].map((_, k) => cell(state.values[i], k, `station ${i + 1}, ${columns[k]}`)),
+      [...state.values[i].map((_, k) => cell(state.values[i], k, `station ${i + 1}, ${columns[k]}`)), element("td", { class: "made" }), element("td", { class: "made" })],
       state.keys.length > 1 && element("button", { type: "button", class: "plain small", "aria-label": `Remove station ${i + 1}`, on: { click: () => { state.keys.splice(i, 1); state.values.splice(i, 1); draw(); } } }, "×"),
     ));
-    const asked = row(head("query"), state.query.map((_, k) => cell(state.query, k, `query, ${names[k]}`)), columns.map(() => element("td", {})), "");
-    const heads = ["", ...names, ...columns].map((text) => element("th", { scope: "col" }, text));
+    const asked = row(head("query"), state.query.map((_, k) => cell(state.query, k, `query, ${names[k]}`)), [...columns, "", ""].map(() => element("td", {})), "");
+    const heads = ["", ...names, ...columns, "e", "α"].map((text) => element("th", { scope: "col" }, text));
     numbers.replaceChildren(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads, element("td", {}))), element("tbody", {}, asked, ...rows))));
+  }
+
+  // The score and the weight of each station by the chosen score.
+  function numbersOf() {
+    const weighed = found.find((each) => each.name === score);
+    numbers.querySelectorAll("tbody tr + tr").forEach((row, i) => {
+      const [e, weight] = row.querySelectorAll(".made");
+      e.textContent = weighed.scores[i] === undefined ? "" : brief(weighed.scores[i]);
+      weight.textContent = weighed.weights[i] === undefined ? "" : share(weighed.weights[i]);
+    });
   }
 
   // The numbers of what was moved.
@@ -310,7 +401,7 @@ export async function playground(root, { values, signal }) {
 }
 
 function restore(values) {
-  const found = structuredClone(LECTURE);
+  const found = structuredClone(Object.values(PRESETS)[0]);
   try {
     const given = Object.fromEntries(["query", "keys", "values"].map((key) => [key, JSON.parse(values[key])]));
     const numbers = (list, most) => Array.isArray(list) && list.length > 0 && list.length <= most && list.every(Number.isFinite);
@@ -322,15 +413,20 @@ function restore(values) {
       even(given.keys, given.query.length) &&
       given.values[0].length <= MOST.values &&
       even(given.values, given.values[0].length);
-    if (fits) return given;
+    if (fits) return { ...found, ...given, what: values.what in MEANINGS ? values.what : "vectors", settings: {} };
   } catch {
-    // A link without stations, or with something else: the lecture's.
+    // A link without stations, or with something else: those to begin with.
   }
   return found;
 }
 
-function percent(weight) {
-  return `${(100 * weight).toFixed(Math.abs(weight) < 0.1 ? 1 : 0)} %`.replace("-", "−");
+// A weight: two digits that count.
+function share(weight) {
+  return weight.toFixed(Math.abs(weight) < 0.095 ? 3 : 2).replace("-", "−");
+}
+
+function brief(value) {
+  return (Math.abs(value) >= 1e4 ? value.toExponential(1) : value.toFixed(2)).replace("-", "−");
 }
 
 function short(value) {

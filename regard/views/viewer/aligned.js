@@ -1,7 +1,8 @@
 // Weights between words: where each target word looked, and what looked at each source word.
 //
 // data: { columns: [token], layers: [name] | null, readings: [{ rows: [token], text, score, weights }] }, where weights
-// are (T, S), (H, T, S) or (L, H, T, S); readings are hypotheses, the best first. `names` are those of both sides.
+// are (T, S), (H, T, S) or (L, H, T, S); readings are hypotheses, the best first, or what `several` says. `names` are those
+// of both sides.
 
 import { bars } from "./bars.js";
 import { choice, element } from "./dom.js";
@@ -19,7 +20,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
   const shape = readings[0].weights.shape;
   const heads = shape.length > 2 ? shape.at(-3) : 1;
   const layers = shape.length > 3 ? shape.at(-4) : 1;
-  const state = { reading: 0, layer: layers > 1 ? layers - 1 : null, head: null, time: null, pinned: null, pointed: null };
+  const state = { reading: 0, layer: layers > 1 ? layers - 1 : null, head: null, full: false, time: null, pinned: null, pointed: null };
   let weights = null; // the matrix that is shown
 
   const point = (place) => {
@@ -34,7 +35,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
     announce(same ? "released" : told());
   };
   const rows = words({ columns, names, point, pin, signal });
-  const map = heatmap({ columns, names, point, pin, signal });
+  const map = heatmap({ columns, names, point, pin, signal, rescale: (full) => { state.full = full; select(); } });
   const time = player({
     noun: "word",
     signal,
@@ -78,7 +79,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
     element(
       "fieldset",
       { class: "panel beam" },
-      element("legend", {}, `${readings.length} hypotheses`),
+      element("legend", {}, `${readings.length} ${data.several ?? "hypotheses"}`),
       ...readings.map((reading, index) => {
         const input = element("input", {
           type: "radio",
@@ -118,8 +119,8 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
   }
 
   function select() {
-    weights = matrix(readings[state.reading].weights, state.layer, state.head);
-    if (small) small.paint(readings[state.reading].weights, state.layer, state.head);
+    weights = matrix(readings[state.reading].weights, state.layer, state.head, state.full);
+    if (small) small.paint(readings[state.reading].weights, state.layer, state.head, state.full);
     paint();
   }
 

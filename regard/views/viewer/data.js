@@ -30,7 +30,8 @@ async function inflate(bytes) {
 }
 
 // One (T, S) matrix of weights (T, S), (H, T, S) or (L, H, T, S). A layer or head is a number, or null for the mean.
-export function matrix(weights, layer = null, head = null) {
+// `full` fixes the scale of its colours to 100 %.
+export function matrix(weights, layer = null, head = null, full = false) {
   const { shape, values, scale } = weights;
   const [rows, columns] = shape.slice(-2);
   const heads = shape.length > 2 ? shape.at(-3) : 1;
@@ -47,7 +48,11 @@ export function matrix(weights, layer = null, head = null) {
   for (const start of chosen) for (let i = 0; i < size; i++) result[i] += values[start + i] * share;
   let largest = 0;
   for (let i = 0; i < size; i++) largest = Math.max(largest, result[i]);
-  // The weight of the darkest colour: 1, or the largest where all are small, as in long documents.
-  const top = largest > 0.5 || largest === 0 ? Math.max(1, largest) : largest;
-  return { rows, columns, values: result, top, at: (t, s) => result[t * columns + s] };
+  return { rows, columns, values: result, top: full ? Math.max(1, largest) : darkest(largest, columns), at: (t, s) => result[t * columns + s] };
+}
+
+// The weight of the darkest colour: 1, or the largest where all are small, as in long documents; at least four times an
+// even share, so that uniform attention does not look certain.
+export function darkest(largest, columns) {
+  return largest > 0.5 || largest === 0 ? Math.max(1, largest) : Math.min(1, Math.max(largest, 4 / columns));
 }

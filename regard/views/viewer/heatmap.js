@@ -10,7 +10,8 @@ const LARGEST = 56;
 const LEANING = 19; // pixels of a cell above which leaning labels do not touch
 const LONGEST = 150; // pixels of a label
 
-export function heatmap({ columns, names: sides, point, pin, signal }) {
+// `rescale(full)` is called when a reader fixes the colours to 100 %, or lets them follow the largest weight.
+export function heatmap({ columns, names: sides, point, pin, rescale, signal }) {
   const canvas = element("canvas", { role: "img" });
   const space = element("div", { class: "space" }, canvas);
   const host = element(
@@ -21,7 +22,9 @@ export function heatmap({ columns, names: sides, point, pin, signal }) {
   const zoomed = (by) => () => enlarge(by, host.clientWidth / 2, host.clientHeight / 2);
   const scale = element("canvas", { class: "scale", width: 256, height: 1, "aria-hidden": "true" });
   const most = element("span", {});
-  const legend = element("div", { class: "legend" }, element("span", {}, "0"), scale, most);
+  const full = element("input", { type: "checkbox", on: { change: () => rescale(full.checked) } });
+  const fixed = element("label", { class: "fixed", hidden: true }, full, "scale to 100 %");
+  const legend = element("div", { class: "legend" }, element("span", {}, "0"), scale, most, fixed);
   const tools = element(
     "div",
     { class: "tools", role: "group", "aria-label": "Zoom" },
@@ -397,6 +400,7 @@ export function heatmap({ columns, names: sides, point, pin, signal }) {
     shown = { matrix, active, time };
     if (fresh) {
       most.textContent = percent(matrix.top);
+      fixed.hidden = matrix.top >= 1 && !full.checked;
       canvas.setAttribute("aria-label", `Weights of ${matrix.rows} ${sides.target.toLowerCase()} words over ${matrix.columns} ${sides.source.toLowerCase()} words`);
       layout();
     } else {

@@ -61,6 +61,17 @@ export function ramp() {
   return { packed, text, over };
 }
 
+// Packed RGBA of a number from −1 to 1: orange below zero, blue above; told apart by colour-blind readers too.
+export function signed(share) {
+  const { below, zero, above } = dark() ? SIGNED.dark : SIGNED.light;
+  const [r, g, b] = (share < 0 ? below : above).map((part, i) => Math.round(zero[i] + (part - zero[i]) * Math.min(1, Math.abs(share))));
+  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}
+const SIGNED = {
+  light: { below: [213, 94, 0], zero: [247, 247, 247], above: [0, 98, 176] },
+  dark: { below: [255, 150, 90], zero: [28, 34, 43], above: [111, 184, 251] },
+};
+
 // As WCAG defines it.
 function luminance(...rgb) {
   const [r, g, b] = rgb.map((part) => ((part / 255 + 0.055) / 1.055) ** 2.4);

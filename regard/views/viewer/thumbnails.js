@@ -1,5 +1,6 @@
 // All layers and heads at a glance: a small heat map of each, and over how many words its looks are spread.
 
+import { darkest } from "./data.js";
 import { element } from "./dom.js";
 import { onTheme, ramp } from "./theme.js";
 
@@ -10,13 +11,18 @@ const FINEST = 144; // cells drawn each way; of more, the strongest of neighbour
 export function thumbnails({ layerNames, choose, signal }) {
   const node = element("div", { class: "thumbnails" });
   let shown = null;
+  let full = false;
   let buttons = [];
   onTheme(() => draw(), signal);
 
-  function paint(weights, layer, head) {
+  function paint(weights, layer, head, fixed) {
+    const again = full !== fixed;
+    full = fixed;
     if (shown !== weights) {
       shown = weights;
       build();
+    } else if (again) {
+      draw();
     }
     for (const { button, at } of buttons) {
       button.setAttribute("aria-pressed", (layer === null || at.layer === layer) && (head === null || at.head === head));
@@ -59,7 +65,7 @@ export function thumbnails({ layerNames, choose, signal }) {
       const values = shown.values.subarray((at.layer * heads + at.head) * rows * columns).subarray(0, rows * columns);
       let most = 0;
       for (let i = 0; i < values.length; i++) most = Math.max(most, values[i]);
-      const factor = 255 / (most * shown.scale > 0.5 ? 1 / shown.scale : Math.max(most, 1));
+      const factor = (255 * shown.scale) / (full ? 1 : darkest(most * shown.scale, columns));
       const cells = new Uint8Array(wide * high);
       for (let t = 0; t < rows; t++) {
         for (let s = 0; s < columns; s++) {

@@ -174,9 +174,11 @@ export function words({ columns, names, point, pin, signal }) {
       }
     }
     found.sort((a, b) => b.weight - a.weight);
-    // Where rows have several lines, the whole picture is busy: it steps back.
-    const strength = active || ends.source.lines + ends.target.lines <= 2 ? 1 : 0.5;
-    const paths = found.slice(0, MOST_LINES).map(({ from, to, weight }) => {
+    // Where rows have several lines, the whole picture is busy: it shows the strongest look of each word.
+    const busy = !active && ends.source.lines + ends.target.lines > 2;
+    const firsts = busy ? found.filter(({ from, to }) => strongest("target", to.index) === from.index) : found;
+    const strength = busy ? 0.7 : 1;
+    const paths = firsts.slice(0, MOST_LINES).map(({ from, to, weight }) => {
       const bend = Math.max(24, (to.y - from.y) * 0.55);
       return drawing("path", {
         d: `M${from.x},${from.y}C${from.x},${from.y + bend} ${to.x},${to.y - bend} ${to.x},${to.y}`,

@@ -38,7 +38,19 @@ register("canvas", (data, root, { signal, announce, keyboard }) => {
     element("section", { class: "panel", "aria-label": "All steps" }, element("div", { class: "strip", role: "group", "aria-label": "Steps" }, ...buttons)),
   );
   clock.reset(steps);
-  paint();
+  const boxes = write ?? read;
+  if (boxes) clock.go(opening());
+  else paint();
+
+  // The last step whose box lies within the picture, else the one with the smallest: there is something to see of it.
+  function opening() {
+    const sides = Array.from({ length: steps }, (_, t) => boxes.values[4 * t + 2]);
+    const inside = sides.findLastIndex((side, t) => {
+      const [x, y] = boxes.values.subarray(4 * t, 4 * t + 2);
+      return [[x, width], [y, height]].every(([middle, room]) => middle + 0.5 - side / 2 >= 0 && middle + 0.5 + side / 2 <= room);
+    });
+    return inside >= 0 ? inside : sides.indexOf(Math.min(...sides));
+  }
 
   function box(boxes, t, kind) {
     if (!boxes || time === null) return []; // at the end there is nothing left to do
@@ -60,7 +72,7 @@ register("canvas", (data, root, { signal, announce, keyboard }) => {
     if (image) shown.push(captioned(stage(width, height, picture(image), "The image", ...box(read, now, "read")), read ? "the image, and where it is read" : "the image"));
     if (canvas) {
       const drawn = stage(width, height, picture(canvas, now), `The canvas after step ${now + 1}`, ...box(write, now, "write"));
-      shown.push(captioned(drawn, `the canvas after step ${now + 1} of ${steps}`));
+      shown.push(captioned(drawn, `the canvas after step ${now + 1} of ${steps}${write && time !== null ? ", and where it is written" : ""}`));
     } else {
       shown.push(captioned(stage(1, 1, picture(patch, now), `Glimpse ${now + 1}`), `what is read in step ${now + 1} of ${steps}`));
     }

@@ -42,17 +42,29 @@ register("hops", (data, root, { signal, announce, keyboard }) => {
       "section",
       { class: "panel scrolls", tabindex: 0, "aria-label": "The story and where each hop looked" },
       element("table", { class: "table" }, element("thead", {}, head), element("tbody", {}, ...lines)),
-      ...(said ? [said] : []),
     ),
   );
+  if (said) root.insertBefore(said, root.lastChild);
+  reveal();
   clock.reset(hops);
   onTheme(paint, signal);
   paint();
 
+  // Of a story that is longer than its box, the sentence that the last hop looked at most.
+  function reveal() {
+    const line = lines[strongest(hops - 1)];
+    const box = line.closest("section");
+    box.scrollTop = Math.max(0, line.offsetTop + line.offsetHeight - box.clientHeight + 24);
+  }
+
+  function strongest(hop) {
+    return story.reduce((best, _, place) => (at(hop, place) > at(hop, best) ? place : best), 0);
+  }
+
   function told() {
     const hop = time ?? hops - 1;
-    const best = story.map((sentence, place) => ({ sentence, share: at(hop, place) })).sort((a, b) => b.share - a.share)[0];
-    return `hop ${hop + 1} looked at: ${visible(best.sentence)}, ${percent(best.share)}`;
+    const best = strongest(hop);
+    return `hop ${hop + 1} looked at: ${visible(story[best])}, ${percent(at(hop, best))}`;
   }
 
   function paint() {

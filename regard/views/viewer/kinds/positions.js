@@ -5,7 +5,7 @@
 import { drawing, element } from "../dom.js";
 import { shades, within } from "../pixels.js";
 import { register } from "../registry.js";
-import { onTheme } from "../theme.js";
+import { onTheme, signed } from "../theme.js";
 
 register("positions", (data, root, { signal, announce }) => {
   const { shape: [count, width], values } = data.values;
@@ -36,14 +36,8 @@ register("positions", (data, root, { signal, announce }) => {
   colour();
   paint();
 
-  // Orange below zero, blue above: told apart by colour-blind readers too.
   function colour() {
-    image.setAttribute("href", shades(width, count, (i) => {
-      const share = top ? values[i] / top : 0;
-      const [r, g, b] = share < 0 ? [213, 94, 0] : [0, 98, 176];
-      const mix = (part) => Math.round(247 + (part - 247) * Math.abs(share));
-      return ((255 << 24) | (mix(b) << 16) | (mix(g) << 8) | mix(r)) >>> 0;
-    }));
+    image.setAttribute("href", shades(width, count, (i) => signed(top ? values[i] / top : 0)));
   }
 
   function likeness(a, b) {
