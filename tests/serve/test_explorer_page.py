@@ -407,6 +407,12 @@ class TestOtherKinds:
         opened.locator('[data-field="sound"] input').set_input_files(path)
         opened.get_by_text("text.wav is not sound that can be read here.").wait_for()
 
+    def test_a_lesson_leads_to_its_script(self, visit):
+        opened = visit("#/complexity", refused=True)
+        answered(opened)
+        opened.get_by_role("link", name="examples/complexity.py").click()
+        assert "def " in opened.locator("body").inner_text()
+
     def test_a_model_that_is_not_there(self, visit):
         opened = visit("#/translate-en-ess")
         told = opened.get_by_role("alert").inner_text()
