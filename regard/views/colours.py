@@ -1,5 +1,5 @@
-"""The colours of every picture, here and in ``viewer/theme.js`` the same: weights from pale to dark blue, numbers below 0
-orange and above 0 blue, and Okabe & Ito's palette for what is only to be told apart.
+"""The colours of every picture, the same here and in ``viewer/theme.js``: weights from pale to dark blue, numbers below
+0 orange and above 0 blue, and Okabe & Ito's palette for what is only to be told apart.
 
 All serve colour-blind readers. In matplotlib the maps are called ``regard`` and ``regard_signed`` once
 :func:`register` was called.
