@@ -33,6 +33,7 @@ export async function model(root, { name, values, signal }) {
       element("h1", {}, about.title),
       element("p", { class: "lead" }, about.sentence),
       element("p", { class: "about" }, [about.paper, about.data && `data: ${about.data}`].filter(Boolean).join(" · ")),
+      about.script && element("p", { class: "about" }, "The same as a script: ", element("a", { href: `source/${about.script}` }, about.script)),
     ),
     asked.node,
     columns,
