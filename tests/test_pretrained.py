@@ -108,6 +108,27 @@ class TestDigits:
         assert (tmp_path / "looks.png").stat().st_size > 10_000
 
 
+class TestScenes:
+    def test_captions_of_scenes_that_it_has_not_seen(self):
+        """A look at the first of 500; `regard evaluate` measures them all."""
+        found = Predictor.open("caption-scenes").evaluate("test", limit=80)
+        assert found["bleu4"] > 88 and found["true"] > 75 and found["pointing"] > 60
+
+    def test_questions_about_scenes_that_it_has_not_seen(self):
+        """A look at the first of 2,000; `regard evaluate` measures them all."""
+        found = Predictor.open("vqa-scenes").evaluate("test", limit=400)
+        assert min(found["exist"], found["colour"], found["shape"]) > 97 and found["relation"] > 85
+
+    @pytest.mark.parametrize("name", ["caption-scenes", "vqa-scenes"])
+    def test_it_shows_where_it_looks_without_data(self, name, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard.cli", "show", name, "example=3", "--out", "looks.png"],
+            text=True, capture_output=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "looks.png").stat().st_size > 10_000
+
+
 def test_a_line_is_written_that_can_be_read():
     found = Predictor.open("handwriting-letters").evaluate("test", limit=20)
     assert found["read"] > 90 and found["window"] > 0.95 and found["stopped"] > 85

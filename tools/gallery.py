@@ -451,6 +451,8 @@ PICTURES = (
         "Words over an image",
         "Where each word of a caption looks (Xu 2015, figure 3).",
         drawn_overlay,
+        model="caption-scenes",
+        options=(("example", 3),),
         source="overlay.figure(image, words, weights)",
         note="the score is how near colours are",
     ),
@@ -485,7 +487,10 @@ def shipped(picture: Picture, scratch: Path) -> tuple[Image.Image, str]:
         pass
     words = " ".join(f'"{part}"' if " " in part else part for part in picture.command)
     spelled = {"own": "--self", "word": "--word", "layer": "--layer"}
-    more = "".join(f" {spelled[name]}" + ("" if value is True else f" {value}") for name, value in picture.options)
+    more = "".join(
+        f" {name}={value}" if name not in spelled else f" {spelled[name]}" + ("" if value is True else f" {value}")
+        for name, value in picture.options
+    )
     image = Image.open(out)
     return image.resize((image.width // 2, image.height // 2), Image.Resampling.LANCZOS), (
         f"regard show {picture.model} {words}{more} --out {picture.name}.png"
