@@ -14,7 +14,7 @@ bin := .venv/bin
 # An interpreter that was upgraded away leaves a .venv that cannot start; set it up again.
 $(shell [ -x $(bin)/python ] || rm -f .venv/.ready-demo .venv/.ready-dev)
 
-.PHONY: help demo test test-slow test-versions bench bench-translate bench-language gallery results-translate results-vision results-pictures lint clean
+.PHONY: help demo test test-slow test-versions bench bench-translate bench-language gallery results-translate results-vision results-pictures results-language lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -52,6 +52,9 @@ results-vision: .venv/.ready-dev ## the same for those on vision
 
 results-pictures: .venv/.ready-dev ## the same for those on captions, video, sets, recipes and visual questions
 	@$(bin)/python tools/results_pictures.py --jobs $(JOBS) $(ARGS)
+
+results-language: .venv/.ready-dev ## the same for those on pre-training, tags, summaries and conversation
+	@$(bin)/python tools/results_language.py --jobs $(JOBS) $(ARGS)
 
 lint: .venv/.ready-dev ## ruff, mypy and import-linter
 	@$(bin)/ruff check .

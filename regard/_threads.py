@@ -13,8 +13,8 @@ import warnings
 
 SPIN = "GOMP_SPINCOUNT"
 TURNS = 3000
-"""Some microseconds; GNU's default is some milliseconds. With 1,000 a training on idle cores loses a tenth; with 10,000 busy ones
-slow it down several times."""
+"""Some microseconds; GNU's default is some milliseconds. With 1,000 a training on idle cores loses a tenth; 10,000 make
+it several times slower on busy ones."""
 
 
 def spin_briefly() -> bool:

@@ -89,7 +89,8 @@ def test_pictures_that_it_has_not_seen_are_drawn():
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "most"), [("ram-mnist", "mnist", 3.0), ("stn-cluttered", "cluttered-mnist", 4.0)]
+    ("name", "data", "most"),
+    [("ram-mnist", "mnist", 3.0), ("foveal-mnist", "mnist", 4.0), ("stn-cluttered", "cluttered-mnist", 4.0)],
 )
 class TestDigits:
     def test_digits_that_it_has_not_seen(self, name, data, most):
@@ -105,6 +106,16 @@ class TestDigits:
         assert done.returncode == 0, done.stderr
         assert "these are its first test pictures" in done.stdout and done.stdout.count("right") == 4
         assert (tmp_path / "looks.png").stat().st_size > 10_000
+
+
+def test_a_line_is_written_that_can_be_read():
+    found = Predictor.open("handwriting-letters").evaluate("test", limit=20)
+    assert found["read"] > 90 and found["window"] > 0.95 and found["stopped"] > 85
+
+
+def test_a_hidden_digit_is_followed():
+    found = Predictor.open("gaze-track").evaluate("test", limit=1)
+    assert found["centre_error"] < 4
 
 
 class TestSpeech:

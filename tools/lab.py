@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.lab import Cell, Lab, Measured, facts, say, stop_on_signals
 
-__all__ = ["HERE", "Cell", "Lab", "Measured", "Table", "facts", "print_tables", "say", "write"]
+__all__ = ["HERE", "Cell", "Lab", "Measured", "Table", "cells", "facts", "lines", "print_tables", "row", "say", "write"]
 HERE = Path(__file__).parents[1]
+Rows = Mapping[str, Sequence[Cell]]
+"""A title, and its trainings: one for each seed."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,26 @@ class Table:
 
     cells: Callable[[], list[Cell]]
     lines: Callable[[Any], Iterator[str]]
+
+
+def cells(rows: Rows) -> list[Cell]:
+    """All of some rows."""
+    return [cell for many in rows.values() for cell in many]
+
+
+def lines(lab: Measured, rows: Rows, metrics: Mapping[str, str]) -> Iterator[str]:
+    """A line for each row: the heading of each metric, and its name."""
+    yield "| | " + " | ".join([*metrics, "minutes"]) + " |\n|---|" + "---|" * (len(metrics) + 1)
+    for title, many in rows.items():
+        there = lab.measure(many[0])
+        told = [lab.mean(many, name)[0] if name in there else "" for name in metrics.values()]
+        yield "| " + " | ".join([title, *told, lab.mean(many, "minutes")[1]]) + " |"
+
+
+def row(recipe: str, minutes: float, *changes: str, seeds: int = 1) -> list[Cell]:
+    """A recipe with changes, for some seeds."""
+    name = "-".join([recipe, *(change.rpartition(".")[2].replace("=", "") for change in changes)])
+    return [Cell(name, recipe, minutes, changes, seed) for seed in range(seeds)]
 
 
 def print_tables(about: str | None, tables: Mapping[str, Table], make: Callable[..., Lab]) -> None:

@@ -11,12 +11,9 @@ of the test split, of Flickr8k, whose test images are not at hand, of the valida
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from lab import Cell, Measured, Table, print_tables
-
-Rows = Mapping[str, Sequence[Cell]]
-"""A title, and its trainings: one for each seed."""
+from lab import Cell, Measured, Table, cells, lines, print_tables, row
 
 
 class Pictures(Measured):
@@ -24,26 +21,6 @@ class Pictures(Measured):
 
     def split(self, cell: Cell) -> str:
         return "valid" if self._recipe(cell).sections["task"].get("data") == "flickr8k" else "test"
-
-
-def cells(rows: Rows) -> list[Cell]:
-    """All of some rows."""
-    return [cell for many in rows.values() for cell in many]
-
-
-def lines(lab: Pictures, rows: Rows, metrics: Mapping[str, str]) -> Iterator[str]:
-    """A line for each row: the heading of each metric, and its name."""
-    yield "| | " + " | ".join([*metrics, "minutes"]) + " |\n|---|" + "---|" * (len(metrics) + 1)
-    for title, many in rows.items():
-        there = lab.measure(many[0])
-        told = [lab.mean(many, name)[0] if name in there else "" for name in metrics.values()]
-        yield "| " + " | ".join([title, *told, lab.mean(many, "minutes")[1]]) + " |"
-
-
-def row(recipe: str, minutes: float, *changes: str, seeds: int = 1) -> list[Cell]:
-    """A recipe with changes, for some seeds."""
-    name = "-".join([recipe, *(change.rpartition(".")[2].replace("=", "") for change in changes)])
-    return [Cell(name, recipe, minutes, changes, seed) for seed in range(seeds)]
 
 
 CAPTIONS = {

@@ -228,6 +228,9 @@ _TOWNS = [
     "Bristol",
 ]
 _JOBS = ["nurse", "teacher", "baker", "pilot", "painter", "farmer", "lawyer", "singer", "gardener", "doctor"]
+_BEGINS = ("a", "be", "co", "da", "el", "fa", "ga", "hi", "jo", "ka", "lu", "mi", "no", "o", "pe", "ri", "su", "ta")
+_MIDDLES = ("b", "dd", "g", "k", "l", "ll", "m", "nn", "nd", "p", "r", "rr", "ss", "st", "t", "v", "x", "z")
+_ENDS = ("a", "an", "as", "e", "ek", "el", "en", "er", "i", "ia", "in", "is", "o", "on", "or", "u", "um", "us", "y")
 _COUNTS = ("Two", "Three", "Four")
 _PLACES = ("chair", "garden", "kitchen", "room")
 
@@ -241,7 +244,7 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
     women = dice.random() < 0.5
     she, her = ("she", "her") if women else ("he", "his")
     him = "her" if women else "him"
-    names = dice.sample(_WOMEN if women else _MEN, 3)
+    names = [_renamed(name, dice) for name in dice.sample(_WOMEN if women else _MEN, 3)]
     towns, jobs = dice.sample(_TOWNS, 3), dice.sample(_JOBS, 3)
     ages = dice.sample(range(18, 96), 3)
     born = dice.randrange(3)
@@ -249,7 +252,7 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
     answers: list[dict[str, tuple[int, int]]] = [{} for _ in names]
 
     def tell(person: int, sentence: str, **parts: str) -> None:
-        """Add a sentence; where its parts stand is remembered."""
+        """Add a sentence; where its parts stand is remembered, and with each the last mention of the name by then."""
         nonlocal story
         story += " " if story else ""
         for kind, part in parts.items():
@@ -257,6 +260,8 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
             start = len(story) + len(before)
             answers[person][kind] = (start, start + len(part))
             sentence = before + part + after
+        for kind in parts.keys() - {"name"}:
+            answers[person][f"{kind}, whose"] = answers[person]["name"]
         story += sentence
 
     for person in dice.sample(range(3), 3):
@@ -284,6 +289,7 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
             elif kind == "guests":
                 many = dice.randrange(3)
                 others = dice.sample([each for each in (*_WOMEN, *_MEN) if each not in names], many + 2)
+                others = [_renamed(name, dice) for name in others]
                 parts |= {"many": _COUNTS[many], "guests": f"{', '.join(others[:-1])} and {others[-1]}"}
                 end = him if who == she else "<name>"
                 sentence = f"<many> visitors were coming to see {end}: <guests>."
@@ -299,6 +305,14 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
         questions.append({"input_text": asked, "turn_id": turn})
         replies.append({"input_text": said, "span_start": place[0], "span_end": place[1], "turn_id": turn})
     return {"id": str(number), "story": story, "questions": questions, "answers": replies}
+
+
+def _renamed(name: str, dice: random.Random) -> str:
+    """A name, or in a third of the cases one that hardly any other story has, so that names are known by where they
+    stand."""
+    if dice.random() < 2 / 3:
+        return name
+    return (dice.choice(_BEGINS) + dice.choice(_MIDDLES) + dice.choice(_ENDS)).capitalize()
 
 
 _ABOUT = {
@@ -323,13 +337,13 @@ def _talk(
     person = dice.randrange(3)
     opening = dice.choice(
         (
-            (f"Who lives in {towns[person]}?", person),
-            (f"Who works as a {jobs[person]}?", person),
-            ("Who had a birthday?", born),
+            (f"Who lives in {towns[person]}?", person, "town"),
+            (f"Who works as a {jobs[person]}?", person, "job"),
+            ("Who had a birthday?", born, "age"),
         )
     )
     person = opening[1]
-    yield opening[0], names[person], answers[person]["name"]
+    yield opening[0], names[person], answers[person][f"{opening[2]}, whose"]
     named, last = 0, ""
     him = "her" if she == "she" else "him"
     left = ["age", "town", "job", "any"]

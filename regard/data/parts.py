@@ -16,7 +16,7 @@ _NOTES = ("readme", "license", "licence", "about", "notice")
 
 
 def find(path: Path, prefix: str, endings: Sequence[str]) -> dict[str, Path]:
-    """The files of a folder by their split; of one file, or one without a split in its name, ``train``.
+    """The files of a folder by their split; a file that is the only one is ``train``, whatever it is called.
 
     Args:
         prefix: how their names begin, where a folder holds several sets.
@@ -38,7 +38,7 @@ def find(path: Path, prefix: str, endings: Sequence[str]) -> dict[str, Path]:
             raise ValueError(f"{path}: {_few(fitting)} might all be for {split}: say how names begin with files=…")
         if fitting:
             found[split] = fitting[0]
-    if not found and len(files) == 1:
+    if len(files) == 1:
         return {"train": files[0]}
     if "train" not in found:
         begun = f" whose name begins with {prefix!r}" if prefix else ""

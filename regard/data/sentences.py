@@ -23,11 +23,12 @@ _LABEL = ("label", "entailment_judgment", "quality", "gold_label", "class")
 
 
 class Labelled(NamedTuple):
-    """A sentence with its label; ``second`` is empty unless it is a pair."""
+    """A sentence with its label; ``second`` is empty unless it is a pair, ``place`` says where it stands."""
 
     text: str
     label: str
     second: str = ""
+    place: str = ""
 
 
 class _Columns(NamedTuple):
@@ -64,12 +65,12 @@ def _labelled(line: str, columns: _Columns, place: str) -> Labelled:
         label, blank, text = line.strip().partition(" ")
         if not blank:
             raise ValueError(f"{place}: a line has a label, a space and a sentence, but here is {line[:40]!r}")
-        return Labelled(clean(text), label)
+        return Labelled(clean(text), label, place=place)
     cells = line.split("\t")
     if len(cells) != columns.number:
         raise ValueError(f"{place}: {len(cells)} columns, and the first line has {columns.number}")
     second = clean(cells[columns.second]) if columns.second >= 0 else ""
-    one = Labelled(clean(cells[columns.text]), cells[columns.label].strip(), second)
+    one = Labelled(clean(cells[columns.text]), cells[columns.label].strip(), second, place)
     if not one.text or not one.label or (columns.second >= 0 and not second):
         what = "label" if not one.label else "sentence"
         raise ValueError(f"{place}: the {what} is missing")

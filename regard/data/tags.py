@@ -62,7 +62,8 @@ def read(path: Path, column: str = "") -> list[Sentence]:
             raise ValueError(f"{place}: {len(cells)} columns instead of {wanted}: {line[:60]!r}")
         if universal and not cells[0].isdecimal():
             continue
-        word, tag = (cells[1], cells[_universal(column)]) if universal else (cells[0], cells[_number(column, count)])
+        at = (1, _universal(column)) if universal else (0, _number(column, count, place))
+        word, tag = (cells[k] for k in at)
         if not tag:
             raise ValueError(f"{place}: {word!r} has no tag")
         rows.append((word.strip() or "_", tag, number))
@@ -75,13 +76,13 @@ def _universal(column: str) -> int:
     return UD.index(column or "upos")
 
 
-def _number(column: str, count: int) -> int:
+def _number(column: str, count: int, place: str) -> int:
     if not column:
         if count < 2:
-            raise ValueError("a line has a word and its tag, with a tab or a blank between, but here is one column")
+            raise ValueError(f"{place}: a line has a word and its tag, with a tab or blank between, not one column")
         return count - 1
     if not column.isdecimal() or not 1 <= int(column) <= count:
-        raise ValueError(f"column = {column!r}: the number of one of {count} columns, from 1")
+        raise ValueError(f"{place}: column = {column!r}: the number of one of {count} columns, from 1")
     return int(column) - 1
 
 

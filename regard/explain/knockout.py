@@ -15,6 +15,7 @@ from regard.tape import change, record
 
 ROWS = 256
 """Items in one call from which copies side by side are no faster than one after the other."""
+_ALONE = "leave batch= away, and measure without each head one by one"
 
 
 @dataclass(eq=False)
@@ -94,7 +95,7 @@ def knockout(
                     each = torch.as_tensor(measure(_copies(batch, len(part)) if several else batch))
                 if each.shape != (size * len(part),):
                     found = f"{size * len(part)} items and returned {tuple(each.shape)}"
-                    raise ValueError(f"measure was given {found}, not a number for each")
+                    raise ValueError(f"measure was given {found}, not a number for each: {_ALONE}")
                 values += each.double().unflatten(0, (len(part), size)).mean(1).tolist()
     out = Knockout(whole)
     for (name, _), value in zip(places, values, strict=True):
@@ -112,8 +113,7 @@ def _without(
         def change_weights(weights: Tensor) -> Tensor:
             if weights.shape[0] != size * len(part):
                 raise ValueError(
-                    f"{name!r} has weights {tuple(weights.shape)} for a batch of {size * len(part)}: leave batch= "
-                    "away, and measure without each head one by one"
+                    f"{name!r} has weights {tuple(weights.shape)} for a batch of {size * len(part)}: {_ALONE}"
                 )
             kept = torch.ones(weights.shape[:2], dtype=weights.dtype, device=weights.device)
             for copy, head in copies:

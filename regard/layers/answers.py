@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 Batch = Mapping[str, Tensor]
+PARTS = 0.7
+"""Of the right answer's probability, what its parts share if it is a list: *pillow, rug* teaches *pillow* and *rug*."""
 
 
 @dataclass(frozen=True)
@@ -20,24 +22,30 @@ class Config:
         vocab, answers, features: of the task: words, answers to choose from, and the width of the features of a place
             (0 if a batch brings images).
         channels: width of the features of a place where they are made of images.
+        sharp: whether such a place sees 17 pixels a side instead of 25 (:class:`regard.layers.grid.Grid`).
         dim: width of words, of places and of what is read.
         hops: looks at the image; 0 for none.
         dropout: of words, of the image's features and of what the answer is chosen by.
+        label_smoothing: the share of probability that is spread over all answers in training.
     """
 
     vocab: int
     answers: int
     features: int = 0
     channels: int = 64
+    sharp: bool = False
     dim: int = 128
     hops: int = 2
     dropout: float = 0.0
+    label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         if self.hops < 0:
             raise ValueError(f"hops is at least 0, not {self.hops}")
         if self.dim < 2 or self.dim % 2:
             raise ValueError(f"dim, of two directions, is even, not {self.dim}")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing is at least 0 and below 1, not {self.label_smoothing}")
 
 
 class Placed(nn.Module):
@@ -66,9 +74,12 @@ class Placed(nn.Module):
 class Answerer(nn.Module):
     """A system that chooses an answer. A subclass gives :meth:`logits`."""
 
+    label_smoothing = 0.0
+
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """The loss of a batch of questions, and the share that is answered right."""
-        return loss(self.logits(batch), batch["answer"])
+        smoothing = self.label_smoothing if self.training else 0.0
+        return loss(self.logits(batch), batch["answer"], batch.get("parts"), smoothing)
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> Tensor:
@@ -80,11 +91,30 @@ class Answerer(nn.Module):
         raise NotImplementedError
 
 
-def loss(logits: Tensor, answer: Tensor) -> dict[str, Tensor]:
-    """Cross-entropy of logits (B, C), a mean over the questions whose answer (B,) is known; −1 is for none."""
+def loss(
+    logits: Tensor, answer: Tensor, parts: Tensor | None = None, label_smoothing: float = 0.0
+) -> dict[str, Tensor]:
+    """Cross-entropy of logits (B, C), a mean over the questions whose answer (B,) is known; −1 is for none.
+
+    Args:
+        parts: (B, P), where the answer is a list, the numbers of its parts that are answers themselves; −1 for none.
+            They share :data:`PARTS` of the target. ``nll`` is that of the answer alone.
+        label_smoothing: the share of the target that is spread over all answers.
+    """
     asked = answer >= 0
     count = asked.sum()
     units = count.clamp_min(1)
     nll = cross_entropy(logits, answer, ignore_index=-1, reduction="sum") / units
     right = ((logits.argmax(-1) == answer) & asked).sum() / units
-    return {"loss": nll, "nll": nll.detach(), "accuracy": right, "count": count}
+    total = nll
+    if parts is not None or label_smoothing:
+        target = torch.zeros_like(logits).scatter(1, answer.clamp_min(0)[:, None], 1.0)
+        if parts is not None:
+            there = (parts >= 0).to(logits)
+            many = there.sum(-1, keepdim=True)
+            share = PARTS * (many > 0)
+            spread = share * there / many.clamp_min(1)
+            target = ((1 - share) * target).scatter_add(1, parts.clamp_min(0), spread)
+        target = (1 - label_smoothing) * target + label_smoothing / logits.shape[-1]
+        total = (-(target * logits.log_softmax(-1)).sum(-1) * asked).sum() / units
+    return {"loss": total, "nll": nll.detach(), "accuracy": right, "count": count}

@@ -130,6 +130,39 @@ def pretrained(weights: Path = WEIGHTS) -> EfficientNetLite0:
     return model.requires_grad_(False).eval()
 
 
+class Later(nn.Module):
+    """The stages after ``stage`` up to ``last``, which may be the head, to be trained along with what looks at their
+    features: (B, width, h, w) → (B, width of ``last``, h', w'). Normalization keeps ImageNet's statistics, for batches
+    of a small data set tell less.
+
+    Args:
+        stage: whose features are read.
+        last: whose features are given.
+        weights: ImageNet's; where they are None, they are drawn at random.
+    """
+
+    def __init__(self, stage: int, last: int = len(WIDTHS), weights: Path | None = WEIGHTS):
+        super().__init__()
+        if not 1 <= stage < last <= len(WIDTHS):
+            raise ValueError(f"the stages after {stage} up to {last}: there are 1 to {len(WIDTHS)}")
+        whole = EfficientNetLite0() if weights is None else pretrained(weights)
+        self.stages = whole.stages[stage:last].requires_grad_(True)
+        self.head = whole.head.requires_grad_(True) if last == len(WIDTHS) else None
+
+    def train(self, mode: bool = True) -> Later:
+        """In training normalization does as it does otherwise."""
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.eval()
+        return self
+
+    def forward(self, grid: Tensor) -> Tensor:
+        for blocks in self.stages:
+            grid = blocks(grid)
+        return grid if self.head is None else relu6(self.head(grid))
+
+
 def grid(size: int, stage: int) -> int:
     """Cells a side of the features of a square image of ``size`` pixels."""
     side = -(-size // 2)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from regard.layers import efficientnet
+
 Batch = Mapping[str, Tensor]
 REACH = 4.0
 """The greatest coordinate. Two numbers among many are learned from late if they are small: on generated scenes the loss
@@ -24,28 +26,41 @@ class Grid(nn.Module):
     Args:
         features: width of the features that a batch brings; 0 if it brings images.
         channels: width of the features made of images.
+        tuned: a later stage of EfficientNet-Lite0 than the one that the features are of: the stages between, which
+            begin with ImageNet's weights, are trained along. 0 for none.
+        sharp: the third convolution is 1 × 1, so that a cell sees 17 pixels a side of an image instead of 25, and what
+            is looked at is nearer to where it was seen.
     """
 
-    def __init__(self, features: int, channels: int = 64):
+    def __init__(self, features: int, channels: int = 64, tuned: int = 0, sharp: bool = False):
         super().__init__()
-        self.width = features or channels
+        self.width, self.given = features or channels, features
+        self.later: efficientnet.Later | None = None
+        if tuned:
+            if features not in efficientnet.WIDTHS:
+                raise ValueError(f"tuned = {tuned}: features of width {features} are of no stage of the backbone")
+            self.later = efficientnet.Later(efficientnet.WIDTHS.index(features) + 1, tuned)
+            self.width = efficientnet.WIDTHS[tuned - 1]
         if features:
-            self.norm = nn.LayerNorm(features)
+            self.norm = nn.LayerNorm(self.width)
         else:
             self.convolve = nn.Sequential(
                 *_layer(3, channels // 2, kernel=5, stride=2),
                 *_layer(channels // 2, channels, kernel=3, stride=2),
-                *_layer(channels, channels, kernel=3, stride=1),
+                *_layer(channels, channels, kernel=1 if sharp else 3, stride=1),
                 *_layer(channels, channels - 2, kernel=3, stride=2),
             )
 
     def forward(self, batch: Batch) -> Tensor:
         if "features" in batch:
             features = batch["features"]
-            if not hasattr(self, "norm") or features.shape[-1] != self.width:
+            if not self.given or features.shape[-1] != self.given:
                 raise ValueError(f"features {tuple(features.shape)}, but the system is built for {self._expected}")
+            if self.later is not None:
+                side = round(features.shape[1] ** 0.5)
+                features = self.later(features.mT.unflatten(-1, (side, side))).flatten(2).mT
             return self.norm(features)
-        if not hasattr(self, "convolve"):
+        if self.given:
             raise ValueError(f"the batch brings images, but the system is built for {self._expected}")
         found = self.convolve(2 * batch["image"] - 1)
         rows, columns = (torch.linspace(-REACH, REACH, side, device=found.device) for side in found.shape[-2:])
@@ -54,7 +69,7 @@ class Grid(nn.Module):
 
     @property
     def _expected(self) -> str:
-        return f"features of width {self.width}" if hasattr(self, "norm") else "images"
+        return f"features of width {self.given}" if self.given else "images"
 
 
 def _layer(width: int, out: int, kernel: int, stride: int) -> tuple[nn.Module, ...]:

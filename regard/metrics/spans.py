@@ -7,6 +7,7 @@ Machine Comprehension of Text*.
 from __future__ import annotations
 
 import math
+import re
 import string
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -39,6 +40,11 @@ def f1(answer: str, right: str) -> float:
     if not given or not wanted:
         return float(given == wanted)
     return 2 * common / (len(given) + len(wanted))
+
+
+def stem(word: str) -> str:
+    """What forms of a word have in common, roughly: without a common ending, at least four letters."""
+    return re.sub(r"(?<=\w{4})(?:ies|ing|ed|es|s|e|y|ion|al|er|ly)$", "", word)
 
 
 def window(document: Text, question: Text) -> str:

@@ -135,6 +135,9 @@ def _objects(Question: Any, typed: Iterator[str], place: str, fields: Mapping[st
 
 
 def _asked(Question: Any, values: Mapping[str, Any], place: str) -> Asked:
+    if values.get(EXAMPLE) is not None:  # which stands for all that would have to be typed
+        needed = (name for name, given in Question.inputs.items() if given.default is inputs.REQUIRED)
+        values = {**dict.fromkeys(needed, ""), **values}
     for name, given in Question.inputs.items():
         if name not in values:
             if given.default is inputs.REQUIRED:

@@ -69,7 +69,9 @@ class Classifier(AskedPredictor):
             for place, row in enumerate(rows):
                 looked = {name: each[place] for name, each in seen.items()}
                 if sets is None:
-                    answers[row] = Chosen(self.task.classes[int(shares[place].argmax())], shares[place], looked)
+                    names = self.task.classes_of(items[row])
+                    each = shares[place, : len(names)]
+                    answers[row] = Chosen(names[int(each.argmax())], each, looked)
                 else:
                     labels = tuple(self.task.classes[number] for number in sets[place].tolist() if number >= 0)
                     answers[row] = Chosen(", ".join(labels) or "nothing", shares[place], looked, labels)
@@ -96,26 +98,27 @@ class Classifier(AskedPredictor):
 
     def _answer(self, item: Any, found: Chosen) -> Answer:
         order = found.probabilities.argsort(descending=True, stable=True).tolist()
+        names = self.task.classes_of(item)
         if found.labels is None:
             order = order[: NEXT + 1]
-            notes = [f"{percent(found.probability)} sure" + self._next(found, order[1:])]
+            notes = [f"{percent(found.probability)} sure" + self._next(found, names, order[1:])]
         else:
-            members = [number for number in order if self.task.classes[number] in found.labels]
+            members = [number for number in order if names[number] in found.labels]
             others = [number for number in order if number not in members][:NEXT]
-            told = ", ".join(self._share(found, number) for number in members)
-            notes, order = [f"{told or 'Nothing is likely'}" + self._next(found, others)], members + others
-        shares = {self.task.classes[number]: round(float(found.probabilities[number]), 4) for number in order}
+            told = ", ".join(self._share(found, names, number) for number in members)
+            notes, order = [f"{told or 'Nothing is likely'}" + self._next(found, names, others)], members + others
+        shares = {names[number]: round(float(found.probabilities[number]), 4) for number in order}
         fields: dict[str, Any] = {"probabilities": shares}
         if found.labels is not None:
             fields["labels"] = list(found.labels)
         pictures = list(self._pictures(item, found))
         return Answer(found.label, [*self.task.remarks(item), *notes], pictures=pictures, fields=fields)
 
-    def _share(self, found: Chosen, number: int) -> str:
-        return f"{self.task.classes[number]} {percent(float(found.probabilities[number]))}"
+    def _share(self, found: Chosen, names: Sequence[str], number: int) -> str:
+        return f"{names[number]} {percent(float(found.probabilities[number]))}"
 
-    def _next(self, found: Chosen, others: Sequence[int]) -> str:
-        return f"; next: {', '.join(self._share(found, number) for number in others)}." if others else "."
+    def _next(self, found: Chosen, names: Sequence[str], others: Sequence[int]) -> str:
+        return f"; next: {', '.join(self._share(found, names, number) for number in others)}." if others else "."
 
     def _pictures(self, item: Any, found: Chosen) -> Iterator[Picture]:
         """One for each attention; hops, each an attention of its own, are the rows of one."""

@@ -24,6 +24,8 @@ from regard.tasks._passages import FIRST, HISTORY
 from regard.views import between, document
 from regard.views.picture import Picture
 
+LONGEST = 6000
+"""Characters of a text that someone types."""
 NEAR = 2
 """Words to either side that still count as near."""
 
@@ -159,7 +161,7 @@ class Reading(Predictor):
         about = "Of a reader that names entities, a sentence with a hole, ___, where the answer goes."
         before = Text(HISTORY, 0, 4, default="", title="Asked before", about="A turn a line: you: …, then agent: …")
         return {
-            "story": Text(6000, 1, 7, title="Text"),
+            "story": Text(LONGEST, 1, 7, title="Text"),
             "question": Text(400, 1, title="Question", about="" if task.turns else about),
             **({"history": before} if task.turns else {}),
         }
@@ -172,11 +174,14 @@ class Reading(Predictor):
         if self.task.suggested:
             return [self.Question(**values) for values in self.task.suggested]
         try:
-            asked = self.task.questions("test")[:3]
+            asked = self.task.questions("test")[:9]
         except (ValueError, OSError):
             return []
-        pairs = ((one.document.raw[:6000], one.question.raw[:400]) for one in asked)
-        return [self.Question(story=story, question=asked) for story, asked in pairs if story and asked]
+        pairs = ((one.document.raw, one.question.raw[:400]) for one in asked if self._typable(one.document))
+        return [self.Question(story=story, question=asked) for story, asked in pairs if story and asked][:3]
+
+    def _typable(self, document: Any) -> bool:
+        return len(document.raw) <= LONGEST and len(document.words) <= self.task.config.longest
 
     def one(self, question: Any) -> Answer:
         before = tuple(turns.pairs(turns.read(getattr(question, "history", ""))))

@@ -65,7 +65,8 @@ class Tracker(Predictor):
         return form("Track", film=Number(0, last, default=0, title="Film", about="Each number is another film."))
 
     def examples(self) -> list[Any]:
-        return [self.Question(film=0)]
+        first = [self.Question(film=0)]
+        return first if self.task.film is not None else [self.Question(film=number) for number in (1, 0)]
 
     def one(self, question: Any) -> Answer:
         seen = self.follow(question.film)

@@ -6,7 +6,7 @@ Denil, Bazzani, Larochelle & de Freitas 2011, *Learning where to Attend with Dee
 Control: a particle filter over place and scale x of the target. In every frame a gaze a, a place within the target's
 box from −1 to 1, is chosen; every particle looks there, and is weighed by how much that glimpse is like the template's:
 
-    xₙ ~ p(x | xₙ of the frame before),   wₙ ∝ exp(−‖h(glimpse at xₙ, a) − h(template, a)‖² / 2s²)
+    xₙ ~ p(x | xₙ of the frame before),   wₙ ∝ ε + exp(−‖h(glimpse at xₙ, a) − h(template, a)‖² / 2s²)
 
 So the filter is attention: the query is the template's features, the keys are those of the particles, values are their
 states, the score is a Gaussian, and the context is the estimate. Identity: the features h are the hidden units of a
@@ -16,7 +16,8 @@ The reward of a gaze is the concentration of the weights, Σ wₙ². Policies: `
 reward of all gazes of a grid; ``exp3``, which is told that of its own; ``ucb``, a Gaussian process over continuous
 gazes, which takes the one with the highest mean + β deviations.
 
-Deviations: the speed of the target is that of the last estimates and not in the state of each particle; there is no
+Deviations: ε, the likelihood of seeing something else at any place, is not in the paper (``doubt=0``). Without it a
+gaze at a hidden part has the highest reward: of many particles that all fit badly one is best by far. There is no
 orientation. ``tuning`` adds the squared distance of the estimate of one step from the truth to what is trained.
 """
 
@@ -52,7 +53,9 @@ class Config:
         share: side of a glimpse as a share of the box.
         hidden: units of the Boltzmann machine.
         bandwidth: s.
-        noise: standard deviation of a particle's move, as a share of the box.
+        doubt: ε.
+        noise: standard deviation of a particle's move, and of its first speed, as a share of the box.
+        drift: standard deviation of the change of its speed.
         scale_noise: standard deviation of a particle's change of scale, in logarithms.
         adapt: rate at which the template follows what is seen.
         optimism: β of ``ucb``.
@@ -70,11 +73,13 @@ class Config:
     cells: int = 8
     share: float = 0.5
     hidden: int = 64
-    bandwidth: float = 0.5
-    noise: float = 0.1
+    bandwidth: float = 0.4
+    doubt: float = 0.001
+    noise: float = 0.08
+    drift: float = 0.02
     scale_noise: float = 0.0
     adapt: float = 0.0
-    optimism: float = 1.0
+    optimism: float = 0.5
     rate: float = 0.3
     kept: int = 50
     tuning: float = 1.0
@@ -87,6 +92,8 @@ class Config:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if min(self.share, self.bandwidth, self.noise) <= 0 or not 0 < self.rate <= 1 or not 0 <= self.adapt <= 1:
             raise ValueError("share, bandwidth and noise are above 0, rate and adapt at most 1")
+        if min(self.doubt, self.drift, self.scale_noise) < 0:
+            raise ValueError("doubt, drift and scale_noise are at least 0")
 
 
 class GazeTracker(nn.Module):
@@ -173,12 +180,19 @@ class GazeTracker(nn.Module):
 
     def _weighed(
         self, image: Tensor, states: Tensor, gaze: Tensor, templates: list[tuple[float, Tensor, Tensor]]
-    ) -> tuple[Tensor, Tensor]:
-        """The estimate (B, 4) and the weights (B, N) of particles; templates are shares of boxes in images."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The estimate (B, 4), the weights (B, N) of particles and the reward (B,) of the gaze; templates are shares of
+        boxes in images."""
         each = [share * self.features(self.look(image, box, gaze)) for share, image, box in templates]
         query = torch.stack(each).sum(0)
-        out = self.weigh(query, self.features(self.look(image, states, gaze)), states)
-        return out.context[:, 0], out.weights[:, 0]
+        out = self.weigh(query, self.features(self.look(image, states, gaze)), states, weights=True)
+        assert out.weights is not None and out.scores is not None
+        weights, evidence = out.weights[:, 0], out.scores[:, 0].exp().mean(-1)
+        tiny = torch.finfo(evidence.dtype).tiny
+        seen = ((evidence + tiny) / (evidence + tiny + self.config.doubt))[:, None]  # (B, 1): that it is the target
+        found = seen * out.context[:, 0] + (1 - seen) * states.mean(1)
+        weights = seen * weights + (1 - seen) / states.shape[1]
+        return found, weights, weights.square().sum(-1)
 
     @torch.no_grad()
     def track(self, batch: Batch) -> dict[str, Tensor]:
@@ -189,13 +203,13 @@ class GazeTracker(nn.Module):
         first = _states(batch["boxes"][:, :1])  # (B, 1, 4)
         count = len(frames)
         states = first.expand(-1, config.particles, -1)
-        estimate, before = first[:, 0], first[:, 0, :2]
+        speed = config.noise * torch.randn_like(states[..., :2]) * states[..., 2:]
         templates = [(1.0, frames[:, 0], first)]
         policy = _Policy(self, count, frames)
         boxes, kept = [first[:, 0]], []
         for image in frames.unbind(1)[1:]:
             moved = config.noise * torch.randn(count, config.particles, 2, device=frames.device).to(frames)
-            speed = (estimate[:, :2] - before)[:, None]
+            speed = speed + config.drift * torch.randn_like(moved) * states[..., 2:]
             grown = torch.exp(config.scale_noise * torch.randn_like(moved[..., :1]))
             size = (states[..., 2:] * grown).clamp_min(2)
             states = torch.cat([states[..., :2] + speed + moved * size, size], -1)
@@ -203,21 +217,18 @@ class GazeTracker(nn.Module):
             states = torch.cat([states[..., :2].clamp_min(0).minimum(edge), states[..., 2:]], -1)
 
             gaze, surface = policy.choose()
-            found, weights = self._weighed(image, states, gaze, templates)
-            reward = weights.square().sum(-1)
+            found, weights, reward = self._weighed(image, states, gaze, templates)
             everywhere = []
             if config.policy == "hedge":
                 for each in self.gazes.to(frames):
-                    _, others = self._weighed(image, states, each.expand(count, 2), templates)
-                    everywhere.append(others.square().sum(-1))
+                    everywhere.append(self._weighed(image, states, each.expand(count, 2), templates)[2])
             policy.learn(reward, everywhere)
-            before, estimate = estimate[:, :2], found
             if config.adapt:
                 templates = [(1 - config.adapt, frames[:, 0], first), (config.adapt, image, found[:, None])]
             kept.append((gaze, reward, states, weights, surface))
             boxes.append(found)
             drawn = torch.multinomial(weights.clamp_min(1e-12), config.particles, replacement=True)
-            states = states.gather(1, drawn[..., None].expand(-1, -1, 4))
+            states, speed = (each.gather(1, drawn[..., None].expand_as(each)) for each in (states, speed))
         names = ("gaze", "reward", "particles", "weights", "surface")
         path = torch.stack(boxes, 1)
         box = torch.cat([path[..., :2] - path[..., 2:] / 2, path[..., 2:]], -1)
@@ -267,7 +278,7 @@ class _Policy:
         """Mean and deviation (B, places) of a Gaussian process over log rewards, given those seen."""
         if not self.looked:
             return torch.zeros_like(self.gain), torch.ones_like(self.gain)
-        places, rewards = torch.stack(self.looked, 1), torch.stack(self.rewards, 1).log()
+        places, rewards = torch.stack(self.looked, 1), torch.stack(self.rewards, 1).clamp_min(1e-30).log()
         middle = rewards.mean(1, keepdim=True)
         spread = rewards.std(1, keepdim=True, unbiased=False) + 0.1
         known = _kernel(places, places) + 0.3 * torch.eye(places.shape[1]).to(places)
@@ -278,7 +289,7 @@ class _Policy:
 
 
 def _kernel(one: Tensor, other: Tensor) -> Tensor:
-    return torch.exp(-torch.cdist(one, other).square() / (2 * 0.25**2))
+    return torch.exp(-torch.cdist(one, other).square() / (2 * 0.3**2))
 
 
 def _square(side: int, reach: float) -> Tensor:

@@ -24,10 +24,12 @@ The controls score all labels at once, from the mean of the places:
 
 With ``cardinality`` a control also predicts |y|, a class of its own, and takes the |y| likeliest.
 
-Deviations: the backbone is frozen, and its features are normalized; small generated images pass convolutions that are
-trained along. The Transformer's own labels are found by a first pass without gradient and dropout, so that all steps
-can be computed side by side in a second; it goes on to name labels when it would stop, as far as the longest set of
-a batch.
+Deviations: the backbone is frozen, or only its last stages are trained along (``tuned``), and its features are
+normalized; small generated images pass convolutions that are trained along. With ``mix`` two images of a batch are
+mixed in training, x = λ x₁ + (1 − λ) x₂ and y alike, λ ~ Beta(mix, mix) (Zhang et al. 2018, *mixup*, arXiv:1710.09412);
+the size of a mixed set is that of the nearer one. The Transformer's own labels are found by a first pass without
+gradient and dropout, so that all steps can be computed side by side in a second; it goes on to name labels when it
+would stop, as far as the longest set of a batch.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), and to learn from ``labels`` (B, C), 0 or 1.
 """
@@ -63,6 +65,9 @@ class Config:
         cardinality: whether a control predicts how many labels there are.
         dim, heads, hidden, layers: of the decoder; ``dim`` also of the hidden layer of a control.
         dropout: of the image's features and of sub-layers.
+        tuned: the last stage of the backbone that is trained along; 0 if all are frozen.
+        mirrored: whether every other image of training, chosen at random, is mirrored.
+        mix: of the Beta distribution of mixup; 0 for none.
         eos_weight, cardinality_weight: of these losses.
     """
 
@@ -78,6 +83,9 @@ class Config:
     layers: int = 2
     dropout: float = 0.1
     norm: str = "pre"
+    tuned: int = 0
+    mirrored: bool = False
+    mix: float = 0.0
     eos_weight: float = 0.5
     cardinality_weight: float = 0.1
 
@@ -87,7 +95,7 @@ class Config:
             raise ValueError(f"no predictor is called {self.predictor!r}: {nearest(self.predictor, PREDICTORS)}")
         if self.cardinality and self.predictor == "transformer":
             raise ValueError("the Transformer ends by itself: cardinality is for bce, iou and td")
-        for name in ("eos_weight", "cardinality_weight"):
+        for name in ("eos_weight", "cardinality_weight", "mix"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is at least 0, not {getattr(self, name)}")
 
@@ -106,7 +114,7 @@ class ImageToSet(nn.Module):
         super().__init__()
         self.config = config
         dim = config.dim
-        self.grid = Grid(config.features, config.channels)
+        self.grid = Grid(config.features, config.channels, config.tuned)
         self.places = nn.Linear(self.grid.width, dim)
         self.dropout = Dropout(config.dropout)
         if config.predictor == "transformer":
@@ -121,6 +129,7 @@ class ImageToSet(nn.Module):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """The loss of a batch of images, means over images; ``dice``, the F1 of all labels together."""
+        batch = self._augmented(batch) if self.training else batch
         places = self._places(batch)
         labels = batch["labels"].to(places)
         if self.config.predictor == "transformer":
@@ -130,7 +139,7 @@ class ImageToSet(nn.Module):
             scores, count = self._scores(places)
             loss = self._missed(scores, labels)
             if count is not None:
-                sizes = labels.sum(-1).long().clamp_max(self.config.most)
+                sizes = labels.round().sum(-1).long().clamp_max(self.config.most)
                 missed = cross_entropy(count, sizes, reduction="none")
                 loss = loss + self.config.cardinality_weight * missed
             found = self._taken(scores, count)
@@ -154,6 +163,24 @@ class ImageToSet(nn.Module):
         shares = scores.log_softmax(-1).exp() if self.config.predictor == "td" else scores.sigmoid()
         return {"chosen": chosen, "probabilities": shares}
 
+    def _augmented(self, batch: Batch) -> Batch:
+        """A batch of training, mirrored and mixed."""
+        name = "features" if "features" in batch else "image"
+        seen, labels = batch[name], batch["labels"]
+        if self.config.mirrored:
+            if name == "features":
+                side = round(seen.shape[1] ** 0.5)
+                other = seen.unflatten(1, (side, side)).flip(2).flatten(1, 2)
+            else:
+                other = seen.flip(-1)
+            chosen = torch.rand(len(seen), device=seen.device) < 0.5
+            seen = torch.where(chosen.view(-1, *[1] * (seen.ndim - 1)), other, seen)
+        if self.config.mix:
+            share = float(torch.distributions.Beta(self.config.mix, self.config.mix).sample())
+            order = torch.randperm(len(seen), device=seen.device)
+            seen, labels = (share * each + (1 - share) * each[order] for each in (seen, labels.to(seen)))
+        return {**batch, name: seen, "labels": labels}
+
     def _places(self, batch: Batch) -> Tensor:
         return self.dropout(self.places(self.dropout(self.grid(batch))))  # (B, L, dim)
 
@@ -162,7 +189,7 @@ class ImageToSet(nn.Module):
 
     def _pooled(self, places: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The greatest probability of each label over the steps (B, C), and the loss of each image (B,)."""
-        sizes = labels.sum(-1).long()  # (B,)
+        sizes = labels.round().sum(-1).long()  # (B,)
         steps = min(int(sizes.max()), self.config.classes) + 1
         named = self._rolled(places, steps - 1)  # (B, steps − 1)
         begin = named.new_full((len(named), 1), self.config.classes)

@@ -52,11 +52,12 @@ class SAN(answers.Answerer):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
+        self.label_smoothing = config.label_smoothing
         dim = config.dim
         self.words = nn.Embedding(config.vocab, dim, padding_idx=text.PAD)
         self.reader = Bidirectional(dim, dim // 2)
         if config.hops:
-            self.grid = Grid(config.features, config.channels)
+            self.grid = Grid(config.features, config.channels, sharp=config.sharp)
             self.places = answers.Placed(self.grid.width, dim)
             self.looks = nn.ModuleList(regard.Attention(Perceptron(dim, dim, dim)) for _ in range(config.hops))
         else:

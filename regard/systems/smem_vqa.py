@@ -26,7 +26,8 @@ With ``tied = false`` keys of further hops have a matrix of their own. The image
 that is trained along, where the paper's is fine-tuned.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), ``question`` (B, T), word ids with 0 for
-padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers.
+padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers, and
+``parts`` (B, P) of answers that are lists (:func:`regard.layers.answers.loss`).
 """
 
 from __future__ import annotations
@@ -106,12 +107,13 @@ class SMemVQA(answers.Answerer):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
+        self.label_smoothing = config.label_smoothing
         dim, hops = config.dim, config.hops
         self.words = nn.Embedding(config.vocab, dim, padding_idx=text.PAD)
         self.reader = Bidirectional(dim, dim // 2) if config.reader == "lstm" else None
         self.question = nn.Linear(dim, dim)
         if hops:
-            self.grid = Grid(config.features, config.channels)
+            self.grid = Grid(config.features, config.channels, sharp=config.sharp)
             self.places = answers.Placed(self.grid.width, dim)
             later = [regard.Attention("scaled_dot") for _ in range(hops - 1)]
             self.looks = nn.ModuleList([regard.Attention(BestWord(dim, dim)), *later])

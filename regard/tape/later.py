@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.normalizers._masked import masked_softmax
+from regard.tape.slabs import kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,60 +106,3 @@ def unmasked(scores: Tensor) -> Tensor:
     of its row by itself."""
     best = scores.amax(dim=-1, keepdim=True) if scores.shape[-1] else 0
     return scores >= best - 5000
-
-
-def copied(tensor: Tensor) -> Tensor:
-    """A tensor of its own: without a graph, not changed by what the model does next, not bound to inference mode."""
-    with _plain(tensor):
-        return tensor.detach().clone()
-
-
-def kept(tensor: Tensor) -> Tensor:
-    """:func:`copied`, for what is held while the model goes on: large tensors on the CPU lie beside the heap.
-
-    Among the blocks of the heap they would keep the model's own tensors from lying where the last ones of that size
-    did, so that the C library returns memory to the system and maps it again, page by page, at every layer.
-    """
-    if tensor.device.type != "cpu" or tensor.nbytes < _LARGE or tensor.layout != torch.strided:
-        return copied(tensor)
-    with _plain(tensor):
-        return _room.take(tensor.detach())
-
-
-@contextmanager
-def _plain(tensor: Tensor) -> Iterator[None]:
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        raise RuntimeError("inside vmap or torch.func.grad")
-    with torch.inference_mode(False), torch.no_grad():
-        yield
-
-
-_LARGE, _SLAB, _LINE = 2**18, 2**23, 64  # bytes
-
-
-class _Room(threading.local):
-    """Memory beside the heap, mapped by the slab; a slab lives as long as a tensor in it."""
-
-    def __init__(self) -> None:
-        self.slab, self.used = torch.empty(0, dtype=torch.uint8), 0
-
-    def take(self, tensor: Tensor) -> Tensor:
-        """A contiguous copy."""
-        size = -(-tensor.nbytes // _LINE) * _LINE
-        if self.used + size > self.slab.numel():
-            private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-            mapped = mmap.mmap(-1, max(_SLAB, size), **private)
-            if hasattr(mmap, "MADV_HUGEPAGE"):
-                mapped.madvise(mmap.MADV_HUGEPAGE)
-            self.slab, self.used = torch.frombuffer(mapped, dtype=torch.uint8), 0
-        piece = self.slab[self.used : self.used + tensor.nbytes]
-        self.used += size
-        return piece.view(tensor.dtype).view(tensor.shape).copy_(tensor)
-
-    def leave(self) -> None:
-        """Begin a new slab next time, so that this one can go."""
-        self.slab, self.used = torch.empty(0, dtype=torch.uint8), 0
-
-
-_room = _Room()
-leave = _room.leave

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from regard._lazy import nearest
 from regard.tape.entries import Entry, Look, Tape
-from regard.tape.later import Later, copied, leave
+from regard.tape.later import Later
 from regard.tape.seen import Seen
+from regard.tape.slabs import copied, leave
 from regard.tape.watch import Site, Watcher
 
 

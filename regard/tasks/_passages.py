@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.data import turns as history
-from regard.data.passages import Question, Typed
+from regard.data.passages import Question, Text, Typed
 from regard.tasks.task import MEMORY, SPLITS, Loader, Task, check_split, generated
 
 PAD, UNKNOWN, FIRST = 0, 3, 4
@@ -101,6 +101,13 @@ class Passages(Task):
     def baselines(self, questions: Sequence[Question]) -> dict[str, float]:
         """What is reached without learning: metrics by name, in percent."""
         raise NotImplementedError
+
+    def readable(self, document: Text, place: str) -> Text:
+        """A document that someone typed, if it is no longer than what is read; of a data set the rest is left out."""
+        count, most = len(document.words), self.config.longest
+        if count > most:
+            raise ValueError(f"{place}: the text has {count:,} words, and at most {most:,} are read")
+        return document
 
     # Of conversations.
 

@@ -100,6 +100,7 @@ class Cloze(Passages):
     def typed(self, one: Typed) -> Question:
         """Entities are words that begin with @, and names: words with a capital letter that are not known otherwise."""
         story, asked = (self._named(Text.of(re.sub(r"\b__+\b", HOLE, text))) for text in (one.story, one.question))
+        self.readable(story, one.place)
         if asked.words.count(HOLE) != 1:
             raise ValueError(f"{one.place}: the question must have one hole, {HOLE} or ___, where the answer goes")
         names = frozenset(

@@ -100,7 +100,8 @@ class Conversations(Squad):
         if not Text.of(one.question).words:
             raise ValueError("there is no question")
         answers = () if one.answer is None else (one.answer,)
-        return Question(document(one.story), Text.of(one.question), answers, place=one.place, history=one.history)
+        text = self.readable(document(one.story), one.place)
+        return Question(text, Text.of(one.question), answers, place=one.place, history=one.history)
 
     def asked(self, question: Question) -> Sequence[str]:
         words: list[str] = []

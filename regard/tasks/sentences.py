@@ -196,8 +196,8 @@ class Sentences(AskedTask):
         found = []
         for row, one in enumerate(self._read[split]):
             if one.label not in numbers:
-                known = ", ".join(numbers)
-                raise ValueError(f"{self._where}: the label {one.label!r} is in {split} but not in train, only {known}")
+                where, known = one.place or self._where, ", ".join(numbers)
+                raise ValueError(f"{where}: the label {one.label!r} was never seen in training, only {known}")
             ids, second = (self._cut(each) for each in self._ids(one))
             found.append(Item(ids, second, numbers[one.label], 1 + subjects[row] if subjects else -1))
         if split == "train" and self.config.share < 1:

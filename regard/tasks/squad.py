@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ import numpy as np
 from regard.data.download import locate
 from regard.data.passages import Question, Text, Typed
 from regard.data.squad import cut, files, make, parse, read
-from regard.metrics.spans import STOP, f1, normal, window
+from regard.metrics.spans import STOP, f1, normal, stem, window
 from regard.tasks._passages import UNKNOWN, Encoded, Passages
 
 FEATURES = 7
@@ -95,7 +94,8 @@ class Squad(Passages):
 
     def typed(self, one: Typed) -> Question:
         answers = () if one.answer is None else (one.answer,)
-        return Question(Text.of(one.story), Text.of(one.question), answers, place=one.place)
+        document = self.readable(Text.of(one.story), one.place)
+        return Question(document, Text.of(one.question), answers, place=one.place)
 
     def encode(self, questions: Sequence[Question]) -> Encoded:
         """An answer that is not in what is read of the document is none."""
@@ -158,8 +158,3 @@ class _Marks:
         same = np.array([word in asked for word in self.words], np.float16)
         by_length = np.array([part in stems for part in self.stems], np.float16)
         return np.concatenate([same[:, None], by_length[:, None], self.alone], 1)
-
-
-def stem(word: str) -> str:
-    """What forms of a word have in common, roughly: without a common ending, at least four letters."""
-    return re.sub(r"(?<=\w{4})(?:ies|ing|ed|es|s|e|y|ion|al|er|ly)$", "", word)

@@ -249,6 +249,11 @@ class AskedTask(Task):
 
     classes: Sequence[str] = ()
     """What is chosen from."""
+
+    def classes_of(self, item: Any) -> Sequence[str]:
+        """What is chosen from for an item, where items have choices of their own; else :attr:`classes`."""
+        return self.classes
+
     signatures: Mapping[str, str] = {}
     """How the metrics of the last :meth:`measure` were computed, where there is a standard way to say it."""
 

@@ -7,8 +7,9 @@ just beside it, for which one must look twice.
 
 A batch has ``question`` (B, T), word ids, ``question_lengths`` (B,), ``answer`` (B,), the number of the right one, −1
 if it is not among the known, beside ``features`` or ``image`` (:mod:`regard.tasks._images`). Of several right answers
-the most frequent is learned. Questions are lower case without punctuation; a word that is seen less than ``min_count``
-times is unknown.
+the most frequent is learned. Where a right answer is a list (``book, lamp``, as in DAQUAR), ``parts`` (B, P) has the
+numbers of those of its parts that are answers, −1 for padding. Questions are lower case without punctuation; a word
+that is seen less than ``min_count`` times is unknown.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class Config(ImageConfig):
     """The most frequent answers, which are chosen from."""
     max_length: int = 30
     """Words of the longest question; longer ones are cut."""
+    relational: float | None = None
+    """Share of the scenes in training whose question is relational where one can be asked; if None, all kinds are drawn
+    alike, as they always are in validation and test."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +62,8 @@ class Config(ImageConfig):
         for name, least in (("min_count", 1), ("answers", 2), ("max_length", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        if self.relational is not None and not 0 <= self.relational <= 1:
+            raise ValueError(f"relational, a share of the scenes, is between 0 and 1, not {self.relational}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +144,9 @@ class VisualQuestions(ImageTask):
         random = self.draws(split, row, seed, epoch)
         found = scenes.questions(self.scene(split, row, seed, epoch).things, random)
         kinds = sorted({each.kind for each in found})
+        if split == "train" and self.config.relational is not None and "relation" in kinds:
+            twice = random.random() < self.config.relational
+            kinds = [kind for kind in kinds if (kind == "relation") == twice]
         kind = kinds[int(random.integers(len(kinds)))]
         chosen = [each for each in found if each.kind == kind]
         return chosen[int(random.integers(len(chosen)))]
@@ -192,11 +201,18 @@ class VisualQuestions(ImageTask):
     def _number(self, answer: str) -> int:
         return self._numbers.get(answer, -1)
 
-    def _encode_all(self, split: str) -> tuple[Ragged, np.ndarray]:
-        """Every question of a split, and the number of its answer."""
+    def _encode_all(self, split: str) -> tuple[Ragged, np.ndarray, np.ndarray]:
+        """Every question of a split, the number of its answer, and those of the parts of an answer that is a list."""
         part = self._part(split)
-        right = np.array([self._number(_likeliest(each.answers)) for each in part])
-        return Ragged.of([self.encode(each.question) for each in part]), right
+        answers = [_likeliest(each.answers) for each in part]
+        listed = [
+            [n for n in map(self._number, each.split(", ")) if n >= 0] if ", " in each else [] for each in answers
+        ]
+        parts = np.full((len(part), max(map(len, listed))), -1)
+        for row, numbers in zip(parts, listed):
+            row[: len(numbers)] = numbers
+        right = np.array([self._number(answer) for answer in answers])
+        return Ragged.of([self.encode(each.question) for each in part]), right, parts
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         identity = self.identity(split, seed, shuffle)
@@ -212,20 +228,20 @@ class VisualQuestions(ImageTask):
 
             number = self.count(split)
             return drawn(make, number, size, identity, f"{number:,} scenes an epoch, a question each")
-        ids, right = self._encoded(split)
+        ids, right, parts = self._encoded(split)
         features, owners = self.features(split), self._kept_owners(split)
 
         def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
             question, lengths = pad(ids, rows)
-            answer = torch.from_numpy(right[rows])
-            return {
+            batch = {
                 "features": features[owners[rows]],
                 "question": question,
                 "question_lengths": lengths,
-                "answer": answer,
+                "answer": torch.from_numpy(right[rows]),
             }
+            return {**batch, "parts": torch.from_numpy(parts[rows])} if parts.size else batch
 
-        identity["content"] = zlib.crc32(right.tobytes(), zlib.crc32(ids.ids.tobytes()))
+        identity["content"] = zlib.crc32(parts.tobytes(), zlib.crc32(right.tobytes(), zlib.crc32(ids.ids.tobytes())))
         report = (
             f"{len(right):,} questions about {len(features):,} images, {len(self.words):,} words, "
             f"{len(self.classes):,} answers, {100 * float((right < 0).mean()):.1f} % of the right ones unknown"

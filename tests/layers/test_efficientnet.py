@@ -88,3 +88,21 @@ def test_other_weights_are_named(tmp_path):
 
 def test_it_is_frozen(backbone):
     assert not backbone.training and not any(parameter.requires_grad for parameter in backbone.parameters())
+
+
+@pytest.mark.parametrize(("stage", "last"), [(5, 8), (6, 7)])
+def test_later_stages_go_on_where_features_end(backbone, stage, last):
+    later = efficientnet.Later(stage, last)
+    images = waves(64)
+    torch.testing.assert_close(later(backbone.features(images, stage)), backbone.features(images, last))
+    assert all(weight.requires_grad for weight in later.parameters())
+
+
+def test_later_stages_keep_imagenets_statistics(backbone):
+    later = efficientnet.Later(5, 8).train()
+    before = {name: value.clone() for name, value in later.named_buffers()}
+    later(backbone.features(waves(64), 5)).mean().backward()
+    assert all(torch.equal(value, before[name]) for name, value in later.named_buffers())
+    assert all(weight.grad is not None for weight in later.parameters())
+    with pytest.raises(ValueError, match="the stages after 8 up to 5"):
+        efficientnet.Later(8, 5)

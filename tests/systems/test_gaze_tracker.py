@@ -1,5 +1,7 @@
 """The gaze tracker: its weights, its policies, its metrics and the films it follows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -31,7 +33,7 @@ def test_weights_are_the_gaussian_of_feature_distances(policy):
             query = model.features(model.look(given["frames"][b, :1], template, gaze))[0, 0].double()
             seen = model.look(given["frames"][b, t + 1][None], found["particles"][b, t][None], gaze)
             weights = [
-                torch.exp(-(query - key).square().sum() / (2 * model.config.bandwidth**2))
+                model.config.doubt + torch.exp(-(query - key).square().sum() / (2 * model.config.bandwidth**2))
                 for key in model.features(seen)[0].double()
             ]
             expected = torch.stack(weights) / sum(weights)
@@ -40,6 +42,33 @@ def test_weights_are_the_gaussian_of_feature_distances(policy):
             assert torch.allclose(found["box"][b, t + 1, :2].double(), mean[:2] - mean[2:] / 2, atol=1e-3)
     assert torch.allclose(found["reward"], found["weights"].square().sum(-1))
     assert found["gaze"].abs().max() <= 1 - model.config.share + 1e-6
+
+
+def test_a_hidden_part_earns_less_than_one_that_is_seen():
+    """Where noise hides the target, some particle always fits least badly; without doubt that looks like certainty."""
+    film = films.made(np.random.default_rng(1), 12, clutter=0)
+    frames, boxes = (torch.from_numpy(part)[None] for part in film)
+    left, top = boxes[0, 5, :2].int().tolist()
+    changes = frames[0, 1:, 0].var(0)[top : top + 28, left : left + 28]
+    sides = {(0, -1): changes[:14], (0, 1): changes[14:], (-1, 0): changes[:, :14], (1, 0): changes[:, 14:]}
+    hidden = 0.5 * torch.tensor([max(sides, key=lambda side: sides[side].mean())], dtype=torch.float32)
+    true = torch.cat([boxes[:, 5, :2] + 14, boxes[:, 5, 2:]], -1)[:, None]
+    first = torch.cat([boxes[:, :1, :2] + 14, boxes[:, :1, 2:]], -1)
+    torch.manual_seed(0)
+    model = GazeTracker(Config(1, 64, 64, bandwidth=0.3))
+    particles = true + torch.cat([2 * torch.randn(1, 200, 2), torch.zeros(1, 200, 2)], -1)
+
+    def rewards(doubt):
+        model.config = replace(model.config, doubt=doubt)
+        templates = [(1.0, frames[:, 0], first)]
+        with torch.no_grad():
+            looks = [model._weighed(frames[:, 5], particles, gaze, templates) for gaze in (-hidden, hidden)]
+        return [float(reward) for _, _, reward in looks]
+
+    seen, noise = rewards(0.001)
+    assert seen > noise
+    seen, noise = rewards(0.0)
+    assert seen < noise
 
 
 def test_free_energy_sums_over_all_hidden_units():

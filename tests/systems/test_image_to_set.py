@@ -126,3 +126,41 @@ def test_how_controls_choose():
 def test_settings_are_checked(changes, message):
     with pytest.raises(ValueError, match=message):
         Config(classes=3, **changes)
+
+
+def test_tuned_stages_read_the_features_of_the_stage_before():
+    model = build("bce", features=320, tuned=8).float().train()
+    given = {"features": torch.randn(2, 4, 320), "labels": torch.eye(2, LABELS)}
+    assert model.grid(given).shape == (2, 4, 1280)
+    model(given)["loss"].backward()
+    assert model.grid.later.head.conv.weight.grad.abs().sum() > 0
+    with pytest.raises(ValueError, match="of no stage of the backbone"):
+        build(features=WIDTH, tuned=8)
+    with pytest.raises(ValueError, match="the system is built for features of width 320"):
+        model.grid({"features": torch.randn(2, 4, 1280)})
+
+
+def test_mirrored_and_mixed_in_training_alone():
+    model, given = build("bce", mirrored=True), batch()
+    features = given["features"]
+    rows = [{tuple(map(tuple, image.tolist())) for image in model._augmented(given)["features"]} for _ in range(12)]
+    side = round(features.shape[1] ** 0.5)
+    turned = features.reshape(4, side, side, -1)[:, :, range(side - 1, -1, -1)].reshape(features.shape)
+    either = {tuple(map(tuple, image.tolist())) for image in torch.cat([features, turned])}
+    assert set.union(*rows) == either
+    model = build("bce", mix=1.0)
+    mixed = model._augmented(given)
+    assert mixed["labels"].sum() == pytest.approx(given["labels"].sum().item())
+    assert ((mixed["labels"] > 0) & (mixed["labels"] < 1)).any()
+    torch.testing.assert_close(mixed["features"].mean(0), features.mean(0))
+    assert model(given)["loss"] == model(given)["loss"] and model.train()(given)["loss"] != model(given)["loss"]
+
+
+@pytest.mark.parametrize("predictor", ["transformer", "bce", "iou", "td"])
+def test_mixed_sets_are_learned_by_every_predictor(predictor):
+    model = build(predictor, mix=0.4, mirrored=True).train()
+    loss = model(batch())["loss"]
+    loss.backward()
+    assert loss.isfinite() and all(
+        weight.grad.isfinite().all() for weight in model.parameters() if weight.grad is not None
+    )

@@ -96,3 +96,27 @@ def test_a_place_knows_where_it_is():
 def test_settings_are_checked(changes, message):
     with pytest.raises(ValueError, match=message):
         smem_vqa.Config(vocab=9, answers=2, **changes)
+
+
+def test_the_parts_of_a_list_share_the_target():
+    torch.manual_seed(0)
+    logits = torch.randn(3, 5, dtype=torch.float64)
+    answer, parts = torch.tensor([4, 1, -1]), torch.tensor([[0, 2], [-1, -1], [3, -1]])
+    found = loss(logits, answer, parts, label_smoothing=0.2)
+    p = -torch.log_softmax(logits, -1)
+    listed = 0.3 * p[0, 4] + 0.35 * (p[0, 0] + p[0, 2])
+    expected = (0.8 * listed + 0.2 * p[0].mean() + 0.8 * p[1, 1] + 0.2 * p[1].mean()) / 2
+    torch.testing.assert_close(found["loss"], expected)
+    torch.testing.assert_close(found["nll"], (p[0, 4] + p[1, 1]) / 2)
+    torch.testing.assert_close(loss(logits, answer, torch.full((3, 1), -1))["loss"], loss(logits, answer)["loss"])
+
+
+@pytest.mark.parametrize(("module", "cls"), [(smem_vqa, "SMemVQA"), (san, "SAN")])
+def test_labels_are_smoothed_in_training_alone(module, cls):
+    model = build(module, cls, label_smoothing=0.5)
+    found = model(batch())
+    assert found["loss"] == found["nll"]
+    found = model.train()(batch())
+    assert found["loss"] != found["nll"]
+    with pytest.raises(ValueError, match="label_smoothing"):
+        build(module, cls, label_smoothing=1.0)

@@ -32,9 +32,9 @@ MRPC = '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tHe said "no\
 )
 def test_formats(tmp_path, text, expected):
     (tmp_path / "set.tsv").write_text(text)
-    assert sentences.read(tmp_path / "set.tsv") == expected
+    assert [one._replace(place="") for one in sentences.read(tmp_path / "set.tsv")] == expected
     (tmp_path / "set.gz").write_bytes(gzip.compress(text.encode()))
-    assert sentences.read(tmp_path / "set.gz") == expected
+    assert [one._replace(place="") for one in sentences.read(tmp_path / "set.gz")] == expected
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_label_never_seen_is_named(tmp_path):
     folder(tmp_path, "train.txt", "valid.txt")
     (tmp_path / "test.txt").write_text("7 what is this\n")
     task = Sentences(Config(data=str(tmp_path)))
-    with pytest.raises(ValueError, match="the label '7' is in test but not in train, only 0, 1"):
+    with pytest.raises(ValueError, match=r":\d+: the label '7' was never seen in training, only 0, 1"):
         task.count("test")
 
 

@@ -85,6 +85,20 @@ def test_an_answer_that_training_does_not_know(folder):
     assert "50.0 % of the right ones unknown" in made.loader("test").report()
 
 
+def test_the_parts_of_an_answer_that_is_a_list(folder):
+    text = (folder / "questions.tsv").read_text()
+    (folder / "questions.tsv").write_text(text.replace("\tchair", "\tchair, red, dragon", 3))
+    made = task(folder)
+    listed = made._numbers["chair, red, dragon"]
+    seen = 0
+    for batch in made.loader("train"):
+        for answer, parts in zip(batch["answer"].tolist(), batch["parts"].tolist()):
+            known = [made._numbers["chair"], made._numbers["red"]] if answer == listed else [-1, -1]
+            assert parts == known
+            seen += answer == listed
+    assert seen
+
+
 def test_measured_exactly_or_by_people(folder):
     made = task(folder)
     found = [Chosen(each.answers[0], torch.ones(3), {}) for each in made._part("test")]
@@ -144,6 +158,23 @@ def test_every_kind_is_asked_as_often():
     made = generated()
     kinds = [made.asked("test", row).kind for row in range(300)]
     assert min(kinds.count(kind) for kind in ("exist", "colour", "shape", "relation")) > 40
+
+
+def test_relational_questions_are_asked_more_often_in_training_alone():
+    even, more, none = (generated(train_size=300, relational=share) for share in (None, 1.0, 0.0))
+    assert [even.asked("test", row) for row in range(50)] == [more.asked("test", row) for row in range(50)]
+    askable = [
+        any(
+            each.kind == "relation"
+            for each in scenes.questions(more.scene("train", row).things, np.random.default_rng(0))
+        )
+        for row in range(300)
+    ]
+    assert 200 < sum(askable) < 300
+    assert [more.asked("train", row).kind == "relation" for row in range(300)] == askable
+    assert {none.asked("train", row).kind for row in range(300)} == {"exist", "colour", "shape"}
+    with pytest.raises(ValueError, match="relational, a share"):
+        generated(relational=1.5)
 
 
 def test_pointing_of_the_first_and_the_last_hop():

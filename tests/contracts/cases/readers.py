@@ -42,6 +42,32 @@ def alone(batch: Batch) -> list[Batch]:
     return found
 
 
+FACTS = 4
+CHOICES = torch.tensor([[3, 1, 2], [2, 4, 0], [1, 1, 1], [4, 2, 0]])
+
+
+def choices() -> Batch:
+    """Three choices, of two questions two, one question without a right answer."""
+    generator = torch.Generator().manual_seed(1)
+    shared = ("document", "document_lengths", "question", "question_lengths", "features")
+    words = torch.randint(1, VOCAB, (B, 3, int(CHOICES.max())), generator=generator)
+    words[torch.arange(words.shape[2]) >= CHOICES[..., None]] = 0
+    facts = torch.rand(B, 3, FACTS, generator=generator) * (CHOICES > 0)[..., None]
+    found = {name: tensor for name, tensor in documents().items() if name in shared}
+    label = torch.tensor([2, 0, -1, 1])
+    return {**found, "choices": words, "choice_lengths": CHOICES.clone(), "facts": facts, "label": label}
+
+
+def choosing_alone(batch: Batch) -> list[Batch]:
+    """The questions one by one, without padding and without choices that are not there."""
+    found = []
+    for b, row in enumerate(alone(batch)):
+        count, longest = int((CHOICES[b] > 0).sum()), int(CHOICES[b].max())
+        cut = {name: row[name][:, :count] for name in ("choices", "choice_lengths", "facts")}
+        found.append({**row, **cut, "choices": cut["choices"][..., :longest]})
+    return found
+
+
 SMALL = {"vocab": VOCAB, "embedding": 6, "hidden": 5, "attention": 7, "joint": 8, "dropout": 0.0}
 CASES = {
     "attentive_reader": [
@@ -57,5 +83,9 @@ CASES = {
     "drqa": [
         Case({"vocab": VOCAB, "embedding": 6, "hidden": 5, "dropout": 0.0, **more}, documents, alone)
         for more in ({"features": FEATURES}, {"layers": 2, "longest": 1})
+    ],
+    "choice_reader": [
+        Case({"vocab": VOCAB, "embedding": 6, "hidden": 5, "joint": 8, "dropout": 0.0, **more}, choices, choosing_alone)
+        for more in ({"features": FEATURES, "facts": FACTS}, {})
     ],
 }

@@ -1,0 +1,81 @@
+"""Bad text ends in one line that names file and line: in training data, and in what one asks a trained system."""
+
+import json
+import random
+
+import pytest
+
+import regard
+from regard import registry
+from regard.data import conversations, sentences, summaries, tags
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Systems after a step of their recipe's ``[tiny]``."""
+    folder = tmp_path_factory.mktemp("runs")
+
+    def made(name, *changes):
+        regard.train(registry.recipe(name).tiny(), *changes, "steps=1", out=folder / name)
+        return regard.load(folder / name)
+
+    return made
+
+
+def _asked(run, path, *lines):
+    path.write_text("\n".join(lines) + "\n")
+    return list(run.answer(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "read", "message"),
+    [
+        ("a.conll", "We PRON\nrun\n", tags.read, r"a\.conll:2: 1 columns instead of 2"),
+        ("b.conll", "We\nrun\n", tags.read, r"b\.conll:1: a line has a word and its tag"),
+        ("c.json", '{"data": [\n{"story": "Anna}]}\n', conversations.read, r"c\.json: not JSON: .*line 2 column"),
+        ("d.txt", "1 fine\n0\n", sentences.read, r"d\.txt:2: a line has a label"),
+        ("e.tsv", "label\tsentence\n1\tgood\n\tbad\n", sentences.read, r"e\.tsv:3: the label is missing"),
+    ],
+)
+def test_a_file_is_refused_with_its_line(tmp_path, name, content, read, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path / name)
+
+
+def test_a_line_of_json_with_unequal_quotes_is_named(tmp_path):
+    path = tmp_path / "train.jsonl"
+    good = json.dumps({"source": ["A text."], "target": ["A text."]})
+    path.write_text(f'{good}\n{{"source": ["A text.], "target": ["A text."]}}\n')
+    with pytest.raises(ValueError, match=r"train\.jsonl[:,] ?(line )?2: not JSON"):
+        summaries.read(path)
+
+
+def test_a_label_never_seen_is_named_with_its_line(tmp_path):
+    (tmp_path / "train.txt").write_text("1 good film\n0 bad film\n" * 20)
+    (tmp_path / "test.txt").write_text("1 good film\n\n2 a film\n")
+    kind = registry.task("sentences")
+    task = kind(kind.settings(data=str(tmp_path)))
+    with pytest.raises(ValueError, match=r"test\.txt:3: the label '2' was never seen in training, only 0, 1"):
+        task.count("test")
+
+
+def test_an_empty_prompt_and_one_that_is_too_long(trained, tmp_path):
+    run = trained("gpt-shakespeare")
+    with pytest.raises(ValueError, match=r"asked\.txt, line 2: the prompt is empty"):
+        _asked(run, tmp_path / "asked.txt", "the", "", "the")
+    with pytest.raises(ValueError, match=r"asked\.txt, line 1: the prompt has .* at most 16 at once"):
+        _asked(run, tmp_path / "asked.txt", "the " * 20)
+
+
+def test_a_passage_longer_than_what_is_read(trained, tmp_path):
+    run = trained("coqa-made", "task.longest=150")
+    story = conversations.make(1, random.Random(0))["data"][0]["story"]
+    good = json.dumps({"story": story, "question": "Who had a birthday?"})
+    long = json.dumps({"story": "Anna lives in Rome. " * 40, "question": "Where?"})
+    with pytest.raises(ValueError, match=r"asked\.jsonl, line 2: the text has 203 words, and at most 150 are read"):
+        _asked(run, tmp_path / "asked.jsonl", good, long)
+    with pytest.raises(ValueError, match=r"asked\.jsonl, line 1: not JSON"):
+        _asked(run, tmp_path / "asked.jsonl", '{"story": "Anna, "question": "Where?"}')
+    with pytest.raises(ValueError, match=r"asked\.jsonl, line 1: 'question' must be a text, and not empty"):
+        _asked(run, tmp_path / "asked.jsonl", json.dumps({"story": story, "question": " "}))
