@@ -22,7 +22,6 @@ class Config:
         vocab, answers, features: of the task: words, answers to choose from, and the width of the features of a place
             (0 if a batch brings images).
         channels: width of the features of a place where they are made of images.
-        sharp: whether such a place sees 17 pixels a side instead of 25 (:class:`regard.layers.grid.Grid`).
         dim: width of words, of places and of what is read.
         hops: looks at the image; 0 for none.
         dropout: of words, of the image's features and of what the answer is chosen by.
@@ -33,7 +32,6 @@ class Config:
     answers: int
     features: int = 0
     channels: int = 64
-    sharp: bool = False
     dim: int = 128
     hops: int = 2
     dropout: float = 0.0

@@ -28,11 +28,9 @@ class Grid(nn.Module):
         channels: width of the features made of images.
         tuned: a later stage of EfficientNet-Lite0 than the one that the features are of: the stages between, which
             begin with ImageNet's weights, are trained along. 0 for none.
-        sharp: the third convolution is 1 × 1, so that a cell sees 17 pixels a side of an image instead of 25, and what
-            is looked at is nearer to where it was seen.
     """
 
-    def __init__(self, features: int, channels: int = 64, tuned: int = 0, sharp: bool = False):
+    def __init__(self, features: int, channels: int = 64, tuned: int = 0):
         super().__init__()
         self.width, self.given = features or channels, features
         self.later: efficientnet.Later | None = None
@@ -47,7 +45,7 @@ class Grid(nn.Module):
             self.convolve = nn.Sequential(
                 *_layer(3, channels // 2, kernel=5, stride=2),
                 *_layer(channels // 2, channels, kernel=3, stride=2),
-                *_layer(channels, channels, kernel=1 if sharp else 3, stride=1),
+                *_layer(channels, channels, kernel=3, stride=1),
                 *_layer(channels, channels - 2, kernel=3, stride=2),
             )
 

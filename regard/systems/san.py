@@ -57,7 +57,7 @@ class SAN(answers.Answerer):
         self.words = nn.Embedding(config.vocab, dim, padding_idx=text.PAD)
         self.reader = Bidirectional(dim, dim // 2)
         if config.hops:
-            self.grid = Grid(config.features, config.channels, sharp=config.sharp)
+            self.grid = Grid(config.features, config.channels)
             self.places = answers.Placed(self.grid.width, dim)
             self.looks = nn.ModuleList(regard.Attention(Perceptron(dim, dim, dim)) for _ in range(config.hops))
         else:

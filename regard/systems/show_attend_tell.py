@@ -48,7 +48,6 @@ class Config:
         vocab, features, longest: of the task: words, width of the features of a place (0 if a batch brings images),
             and tokens of the longest caption.
         channels: width of the features of a place where they are made of images.
-        sharp: whether such a place sees 17 pixels a side instead of 25 (:class:`regard.layers.grid.Grid`).
         embedding, hidden, attention: widths of words, of the LSTM and of the score.
         gate: whether there is a βₜ; otherwise it is 1.
         penalty: λ of the doubly stochastic penalty.
@@ -64,7 +63,6 @@ class Config:
     features: int = 0
     longest: int = 30
     channels: int = 64
-    sharp: bool = False
     embedding: int = 512
     hidden: int = 1000
     attention: int = 512
@@ -104,7 +102,7 @@ class ShowAttendTell(AttentiveLSTM):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        self.grid = Grid(config.features, config.channels, sharp=config.sharp)
+        self.grid = Grid(config.features, config.channels)
         self.build(
             self.grid.width,
             vocab=config.vocab,

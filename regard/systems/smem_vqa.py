@@ -113,7 +113,7 @@ class SMemVQA(answers.Answerer):
         self.reader = Bidirectional(dim, dim // 2) if config.reader == "lstm" else None
         self.question = nn.Linear(dim, dim)
         if hops:
-            self.grid = Grid(config.features, config.channels, sharp=config.sharp)
+            self.grid = Grid(config.features, config.channels)
             self.places = answers.Placed(self.grid.width, dim)
             later = [regard.Attention("scaled_dot") for _ in range(hops - 1)]
             self.looks = nn.ModuleList([regard.Attention(BestWord(dim, dim)), *later])
