@@ -100,7 +100,7 @@ async function alike(all, about, schema) {
 function answers(about, several, follow) {
   let pending = null;
   let pictures = [];
-  const body = element("div", { class: "body" }, element("p", { class: "waiting" }, "Thinking …"));
+  const body = element("div", { class: "body" });
   const node = element(
     "section",
     { class: "answer", "aria-label": several ? `Answer of ${about.name}` : "Answer", "aria-live": "polite", "data-model": about.name },
@@ -112,6 +112,7 @@ function answers(about, several, follow) {
     pending?.abort();
     const mine = (pending = new AbortController());
     node.setAttribute("aria-busy", "true");
+    if (!body.hasChildNodes()) body.append(element("p", { class: "waiting" }, "Thinking …"));
     try {
       const found = await api.answer(about, question, mine.signal);
       if (mine.signal.aborted) return;
