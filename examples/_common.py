@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from regard.views import colours
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe & Ito's palette, which stays distinct for colour-blind readers.
-BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+BLUE, ORANGE, GREEN, PURPLE, _, RED, *_ = colours.HUES
 INK, GREY = "#222222", "#8A8A8A"
 
 STYLE: dict[str, Any] = {
@@ -57,6 +58,7 @@ def canvas(layout: int | str, width: float, height: float, rows: int = 1, **opti
     except ModuleNotFoundError:
         sys.exit("The figure needs matplotlib. Type: pip install 'regard[plot]'")
     matplotlib.use("Agg")
+    colours.register()
     matplotlib.rcParams.update(STYLE)
     from matplotlib import pyplot
 

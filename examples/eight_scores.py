@@ -136,7 +136,7 @@ def draw(folder: Path, weights: dict[str, Tensor], accuracy: dict[str, float]) -
     """A heat map for each score on the same ten pairs, asked for in the order in which they stand."""
     figure, axes = canvas(4, 11.5, 6.6, rows=2, sharex=True, sharey=True)
     for axis, (name, picture) in zip(axes.flat, weights.items(), strict=True):
-        image = axis.imshow(picture, cmap="cividis", vmin=0, vmax=1)
+        image = axis.imshow(picture, cmap="regard", vmin=0, vmax=1)
         works = accuracy[name] > 0.5
         axis.set_title(name, pad=20)
         equation = regard.parts.find("scores", name).equation

@@ -187,18 +187,18 @@ def draw(folder: Path, found: dict[str, Tensor], curves: dict[str, list[list[flo
     axis.legend(loc="lower left", fontsize=8.5, ncols=2)
 
     pixels, marked, _ = images(1, torch.Generator().manual_seed(4))
-    axes["i"].imshow(pixels.view(2, 2, 7, 7).transpose(1, 2).reshape(14, 14), cmap="cividis", vmin=-0.3, vmax=1.3)
-    axes["i"].axhline(6.5, color="white", linewidth=2)
-    axes["i"].axvline(6.5, color="white", linewidth=2)
+    axes["i"].imshow(pixels.view(2, 2, 7, 7).transpose(1, 2).reshape(14, 14), cmap="regard", vmin=-0.3, vmax=1.3)
+    axes["i"].axhline(6.5, color=INK, linewidth=2)
+    axes["i"].axvline(6.5, color=INK, linewidth=2)
     row, column = divmod(marked.item(), 2)
     axes["i"].scatter(7 * column, 7 * row, s=160, facecolor="none", edgecolor=RED, linewidth=2)
     for i, cell in enumerate("abcd"):
-        axes["i"].text(7 * (i % 2) + 6.2, 7 * (i // 2) + 6.2, cell, color="white", fontweight="bold", ha="right")
+        axes["i"].text(7 * (i % 2) + 6.2, 7 * (i // 2) + 6.2, cell, color=INK, fontweight="bold", ha="right")
     axes["i"].set_title("Four cells, one marked")
     reads = {"s": ("Soft: Σ pᵢ zᵢ", "softmax"), "h": ("Hard: one zᵢ", Hard("sample"))}
     for place, (title, normalizer) in reads.items():
         _, out = look(pixels[0], normalizer)
-        axes[place].imshow(out.context.detach().view(7, 7), cmap="cividis", vmin=-0.3, vmax=1.3)
+        axes[place].imshow(out.context.detach().view(7, 7), cmap="regard", vmin=-0.3, vmax=1.3)
         axes[place].set_title(title, fontsize=10)
     for place in "ish":
         axes[place].set(xticks=[], yticks=[])

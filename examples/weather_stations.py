@@ -196,7 +196,7 @@ def draw_lecture(axis: Any, stations: Stations, out: regard.Attended) -> None:
 
 def draw_map(axis: Any, values: Tensor, extent: Any, stations: Stations, title: str, low: float, high: float) -> Any:
     """A map of the first value, with the stations on it."""
-    colours = dict(cmap="cividis", vmin=low, vmax=high)
+    colours = dict(cmap="regard", vmin=low, vmax=high)
     side = math.isqrt(values.numel())
     image = axis.imshow(values.view(side, side), origin="lower", extent=extent, aspect="auto", **colours)
     axis.scatter(*stations.places.T, c=stations.values[:, 0], s=34, edgecolor="white", linewidth=1, **colours)

@@ -157,10 +157,17 @@ class Recipe:
         return found.settings if section == "task" else getattr(found, "Config", None) or self.module(section).Config
 
     def change(self, changes: Iterable[str]) -> Recipe:
-        """The recipe with ``key=value`` or ``section.key=value`` changed."""
+        """The recipe with ``key=value`` or ``section.key=value`` changed. With another system or task, settings that
+        only the one before has are left out."""
         sections = {section: dict(self.sections.get(section, {})) for section in SECTIONS}
         tables: tuple[dict[str, Any], ...] = self.by_size
-        for section, key, value in self.parsed(changes):
+        parsed = self.parsed(changes)
+        for section, key, value in parsed:
+            if key == "name" and section in ("system", "task") and value != sections[section].get("name"):
+                other = dataclasses.replace(self, sections={**sections, section: {"name": value}})
+                known = {"name", *(each.name for each in dataclasses.fields(other.config(section)))}
+                sections[section] = {name: kept for name, kept in sections[section].items() if name in known}
+        for section, key, value in parsed:
             sections[section][key] = value
             tables = tuple(_lacking(table, section, key) for table in tables)
         changed = dataclasses.replace(self, sections=sections, by_size=tables)

@@ -139,6 +139,25 @@ def test_a_hidden_digit_is_followed():
     assert found["centre_error"] < 4
 
 
+class TestAgent:
+    def test_a_table_is_booked_without_data(self):
+        """The agent asks for what is missing, calls, and proposes what the knowledge base answers."""
+        from regard.commands.chat import talk
+
+        said = ["hi", "can you book a table", "", "i love italian food", "paris please", "for two people please"]
+        said += ["i am looking for a cheap restaurant", "", ""]
+        lines = list(talk(Predictor.open("dialog-babi"), {}, iter(said)))
+        assert lines[0] == "hello what can i help you with today"
+        assert lines[1:4] == ["i'm on it", "any preference on a type of cuisine", "where should it be"]
+        assert lines[7] == "api_call italian paris two cheap"
+        assert lines[8].startswith("what do you think of this option: resto_paris_cheap_italian")
+
+    def test_dialogues_that_it_has_not_seen(self):
+        held_out("dialogue/dialog-babi")
+        found = Predictor.open("dialog-babi").evaluate(limit=1500)
+        assert found["response"] > 95
+
+
 class TestSpeech:
     def test_speakers_that_it_has_not_heard(self):
         """A look at the first of 500 strings; `regard evaluate` measures them all."""

@@ -126,3 +126,12 @@ def test_an_installed_package_may_bring_systems_and_tasks(tmp_path, monkeypatch)
         registry.system("strange_raeder")
     with pytest.raises(ValueError, match="strange_systems:NUMBER, is not a class"):
         registry.system("no_class")
+
+
+def test_another_system_leaves_out_what_only_the_one_before_has():
+    recipe = registry.recipe("vqa-daquar")
+    changed = recipe.change(["system.name=san"])
+    kept = {key: value for key, value in recipe.sections["system"].items() if key not in ("name", "reader")}
+    assert changed.sections["system"] == {"name": "san", **kept}
+    with pytest.raises(ValueError, match="has no key 'reader'"):
+        recipe.change(["system.name=san", "system.reader=words"])

@@ -37,7 +37,7 @@ from starlette.routing import Route
 
 from regard import __version__, registry
 from regard.predictors.predictor import Predictor
-from regard.serve import lecture, lessons, playground, principle
+from regard.serve import lecture, lessons, playground, principle, sources
 from regard.serve.batching import Batcher, Closed, Fault, Full
 from regard.serve.card import About, Card, Problem
 from regard.serve.gate import Gate
@@ -379,7 +379,7 @@ def _pages() -> dict[str, Callable[[Request], Response]]:
         for file in sorted(folder.rglob("*")):
             if file.suffix in TYPES and file.suffix != ".html":
                 pages[f"{prefix}/{file.relative_to(folder).as_posix()}"] = _page(file)
-    return pages | {path: _page(file) for path, file in principle.sources().items()}
+    return pages | {f"/{path}": _page(file) for path, file in sources.every().items()}
 
 
 def _page(file: Path) -> Callable[[Request], Response]:

@@ -92,6 +92,8 @@ class About(BaseModel):
     """Is it shown beside another of its kind?"""
     path: str
     """Where it is asked."""
+    script: str = ""
+    """A file in examples/ that shows the same."""
 
 
 @dataclass(frozen=True)

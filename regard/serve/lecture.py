@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
 from regard.serve.card import About
+from regard.serve.sources import example
 from regard.tasks.task import GRAPHS, LANGUAGE, MEMORY, SPEECH, VISION
 
 TRANSFORMER = "The Transformer"
@@ -19,19 +21,26 @@ def part_of(system: str, family: str) -> str:
     return TRANSFORMER if system == "transformer" else family
 
 
+def year_of(paper: str) -> int:
+    """In which it came out."""
+    named = re.search(r"\b((?:19|20)\d\d)\b", paper)
+    return int(named[1]) if named else 9999
+
+
 class Slide(BaseModel):
-    """One page: its part of the lectures, its name in addresses, and its title."""
+    """One page: its part of the lectures, its name in addresses, its title, and the example that shows the same."""
 
     part: str
     name: str
     title: str
+    script: str = ""
 
 
 def slides(models: Sequence[About], lessons: Sequence[Any]) -> list[Slide]:
-    """The playground, lessons and models by their parts, and last the table of all systems."""
-    found = [Slide(part=PARTS[0], name="playground", title="Playground")]
+    """The playground, lessons and models by their parts, models by year, and last the table of all systems."""
+    found = [Slide(part=PARTS[0], name="playground", title="Playground", script=example("weather_stations"))]
     found += [Slide(part=lesson.part, name=lesson.name, title=lesson.title) for lesson in lessons]
-    for about in models:
+    for about in sorted(models, key=lambda about: year_of(about.paper)):
         found.append(Slide(part=part_of(about.system, about.family), name=about.name, title=about.title))
     order = {part: number for number, part in enumerate(PARTS)}
     found.sort(key=lambda slide: order.get(slide.part, len(order)))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from functools import cache
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, Field
 
-import regard
 from regard import registry
+from regard.serve import sources
 from regard.serve.card import described
-from regard.serve.lecture import PARTS, part_of
+from regard.serve.lecture import PARTS, part_of, year_of
 
 TITLE = 7
 """Words of a title at most; a system whose description begins with more is called by its paper."""
@@ -171,20 +169,13 @@ def table() -> Principle:
                 System(name="", part="", file="", source="", like="Not built yet.", recipes=[], looks=[], **told)
             )
     order = {part: number for number, part in enumerate(PARTS)}
-    return Principle(systems=sorted(rows, key=lambda row: (order.get(row.part, len(order)), _year(row.paper))))
-
-
-def sources() -> dict[str, Path]:
-    """Where the server shows the code of each system → the file."""
-    files = {name: Path(sys.modules[registry.system(name).__module__].__file__ or "") for name in registry.systems()}
-    return {f"/source/{name.replace(':', '.')}.py": file for name, file in files.items()}
+    return Principle(systems=sorted(rows, key=lambda row: (order.get(row.part, len(order)), year_of(row.paper))))
 
 
 def _code(name: str) -> dict[str, str]:
-    file = Path(sys.modules[registry.system(name).__module__].__file__ or "")
-    root = Path(regard.__file__).parents[1]
-    shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
-    return {"file": shown, "source": f"source/{name.replace(':', '.')}.py"}
+    file = sources.systems()[name]
+    shown = file.relative_to(sources.ROOT).as_posix() if file.is_relative_to(sources.ROOT) else file.name
+    return {"file": shown, "source": sources.address(name)}
 
 
 def title_of(sentence: str, paper: str) -> str:
@@ -197,8 +188,3 @@ def title_of(sentence: str, paper: str) -> str:
         return sentence.rstrip(".")
     authors = re.split(r", | & | et al", named[1])
     return f"{named[1] if len(authors) < 3 else f'{authors[0]} et al.'} {named[2]}"
-
-
-def _year(paper: str) -> int:
-    named = re.search(r"\b((?:19|20)\d\d)\b", paper)
-    return int(named[1]) if named else 9999

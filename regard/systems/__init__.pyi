@@ -4,6 +4,7 @@ from regard.systems.aligned_tagger import AlignedTagger as AlignedTagger
 from regard.systems.attention_recognizer import AttentionRecognizer as AttentionRecognizer
 from regard.systems.attentive_reader import AttentiveReader as AttentiveReader
 from regard.systems.bert import Bert as Bert
+from regard.systems.choice_reader import ChoiceReader as ChoiceReader
 from regard.systems.cnn import CNN as CNN
 from regard.systems.dialog_memory import DialogMemory as DialogMemory
 from regard.systems.dram import DRAM as DRAM

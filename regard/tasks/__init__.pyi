@@ -8,6 +8,7 @@ from regard.tasks.conversations import Conversations as Conversations
 from regard.tasks.cooking import Cooking as Cooking
 from regard.tasks.counting import Counting as Counting
 from regard.tasks.dialog_babi import DialogBabi as DialogBabi
+from regard.tasks.dialogue_choices import DialogueChoices as DialogueChoices
 from regard.tasks.digits import Digits as Digits
 from regard.tasks.graphs import Graphs as Graphs
 from regard.tasks.handwriting import Handwriting as Handwriting

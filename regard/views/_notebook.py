@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 
-from matplotlib import colormaps, figure
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib import figure
 
-from regard.views._shared import RAMP, SIGNED, quiet
+from regard.views import colours
+from regard.views._shared import quiet
 
-for _name, _colours in {"regard": RAMP, "regard_signed": SIGNED}.items():
-    if _name not in colormaps:
-        colormaps.register(LinearSegmentedColormap.from_list(_name, _colours))
+colours.register()
 
 
 class Figure(figure.Figure):

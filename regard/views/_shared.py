@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 
 Tokens = Sequence[str] | None
 
-RAMP = ("#f2f5f9", "#c5dbf0", "#7cb0db", "#2a78ba", "#083d7a")
-"""The colours of weights from 0 to the largest; those of the page are the same (``viewer/theme.js``). In matplotlib the
-map is called ``regard``."""
-SIGNED = ("#d55e00", "#f7f7f7", "#0062b0")
-"""Numbers below 0, at 0 and above, likewise; in matplotlib ``regard_signed``."""
-
 LARGEST = 1 << 26
 """How many weights one view of a page may hold."""
 

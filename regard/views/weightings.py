@@ -163,7 +163,7 @@ def figure(
 
     panels, rows = _panels(bits, weightings, vectors)
     time = next(iter(panels.values())).shape[1]
-    cell = min(max(7.0 / time, 0.05), 0.25)  # inches
+    cell = min(max(5.0 / time, 0.04), 0.15)  # inches
     wide = time * cell
     tall = {name: max(panel.shape[0] * cell, 0.2) for name, panel in panels.items()}  # square cells
     left, right, gap, head, foot = 0.95, 0.95, 0.34, 0.45 if title else 0.15, 0.55

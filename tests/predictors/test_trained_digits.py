@@ -75,16 +75,17 @@ def test_show(trained, tmp_path):
         list(trained.show(["1", "2"], tmp_path / "b.gif"))
 
 
-def test_without_its_data_it_shows_drawn_digits(trained, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("data", "said"), [("mnist", "its first test pictures"), ("fashion-mnist", "drawn")])
+def test_without_its_data_it_shows_shipped_or_drawn_digits(trained, tmp_path, monkeypatch, data, said):
     trained.task.save(tmp_path / "task")
     told = json.loads((tmp_path / "task" / "task.json").read_text())
-    told["config"]["data"] = "mnist"
+    told["config"]["data"] = data
     (tmp_path / "task" / "task.json").write_text(json.dumps(told))
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     away = Predictor(trained.model, Digits.load(tmp_path / "task"), trained.recipe, "a-run")
     lines = list(away.show(["0"], None))
-    assert "drawn" in lines[0] and len(lines) == 3
+    assert said in lines[0] and len(lines) == 3
     with pytest.raises(ValueError, match="no data at"):
         away.evaluate()
 

@@ -8,6 +8,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -35,10 +36,10 @@ SHOTS = Path(__file__).parents[2] / "build" / "explorer"
 """Screenshots for whoever wants to see what was tested; git does not."""
 
 
-@pytest.fixture(scope="module")
-def address():
-    """A real server on this machine, with a model of every kind."""
-    app = create([*TEXT, *map(small, RECIPES)], explorer=True)
+@contextmanager
+def serving(models):
+    """A real server on this machine: its address."""
+    app = create(models, explorer=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -53,6 +54,13 @@ def address():
 
 
 @pytest.fixture(scope="module")
+def address():
+    """A server with a model of every kind."""
+    with serving([*TEXT, *map(small, RECIPES)]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
 def browser():
     with chromium() as browser:
         yield browser
@@ -60,6 +68,12 @@ def browser():
 
 @pytest.fixture
 def visit(browser, address):
+    with visiting(browser, address) as visit:
+        yield visit
+
+
+@contextmanager
+def visiting(browser, address):
     """Opens a page of the explorer; afterwards no request must have left the machine, and nothing gone wrong."""
     contexts, requests, troubles = [], [], []
 
@@ -407,6 +421,12 @@ class TestOtherKinds:
         opened.locator('[data-field="sound"] input').set_input_files(path)
         opened.get_by_text("text.wav is not sound that can be read here.").wait_for()
 
+    def test_a_lesson_leads_to_its_script(self, visit):
+        opened = visit("#/complexity", refused=True)
+        answered(opened)
+        opened.get_by_role("link", name="examples/complexity.py").click()
+        assert "def " in opened.locator("body").inner_text()
+
     def test_a_model_that_is_not_there(self, visit):
         opened = visit("#/translate-en-ess")
         told = opened.get_by_role("alert").inner_text()
@@ -440,8 +460,8 @@ SETTINGS = {"cosine": "gain", "inverse_distance": "scale", "gaussian": "width"}
 
 
 class TestPlayground:
-    def library(self, opened, score):
-        found = stations(opened)
+    def library(self, opened, score, found=None):
+        found = found or stations(opened)
         (value,) = re.findall(rf"[&?]{SETTINGS[score]}=([\d.]+)", opened.url) if score in SETTINGS else (None,)
         part = score_of(score, value)
         out = regard.attend(found["query"][None], found["keys"], found["values"], score=part)
@@ -467,8 +487,9 @@ class TestPlayground:
         opened = visit("#/playground")
         opened.get_by_role("button", name="Vectors", exact=True).click()
         opened.locator('[data-score="dot"].chosen').wait_for()
+        found = stations(opened)
         for score in ("dot", "scaled_dot", "cosine", "inverse_distance", "gaussian"):
-            expected, context = self.library(opened, score)
+            expected, context = self.library(opened, score, found)
             assert weights(opened, score) == pytest.approx(expected, abs=0.0051), score
             shown = opened.locator(f'[data-score="{score}"] .context').inner_text().replace("−", "-")
             assert [float(value) for value in shown.split(", ")] == pytest.approx(context, abs=0.051), score
@@ -589,6 +610,8 @@ class TestLessons:
         opened.wait_for_selector('#main[data-page="worked-numbers"]')
         assert opened.url.endswith("?lecture#/worked-numbers")
         answered(opened)
+        picture, form = (opened.locator(each).first.bounding_box()["y"] for each in (".answer", "form"))
+        assert picture < form  # what is shown comes first
         opened.get_by_label("Words").press("ArrowRight")  # belongs to the field
         opened.get_by_role("button", name="Next").click()
         opened.wait_for_selector('#main[data-page="eight-scores"]')
@@ -684,6 +707,27 @@ def test_axe_finds_nothing_serious(visit, link):
         assert not grave
         opened.get_by_role("button", name=other).click()
         opened.wait_for_timeout(250)  # the transition of the colours
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """A server of every model that comes with the package."""
+    with serving(list(registry.shipped())) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", registry.shipped())
+def test_every_shipped_model_is_explored_on_a_phone(browser, shipped, name):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    with visiting(browser, shipped) as visit:
+        opened = visit(f"#/{name}?beside=none", size=(390, 800), dark=True)
+        column = answered(opened)
+        column.locator(".regard-view .picture").first.wait_for()
+        assert opened.evaluate("document.documentElement.scrollWidth") <= 390
+        assert min(each.bounding_box()["height"] for each in column.locator(".regard-view").all()) > 120
+        opened.wait_for_timeout(250)
+        found = axe.Axe().run(opened).response["violations"]
+        assert not [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")]
 
 
 def test_dark_is_chosen_and_remembered(visit):

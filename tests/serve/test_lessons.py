@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.layers.transformer import positions as sinusoids
-from regard.serve import lecture, lessons
+from regard.serve import lecture, lessons, sources
 from regard.serve.lessons import eight_scores, positions
 from regard.serve.lessons.lesson import LessonCard
 
@@ -49,3 +49,16 @@ def test_concat_never_sees_the_query():
 def test_slides_follow_the_lectures():
     found = lecture.slides([], list(ALL.values()))
     assert [slide.name for slide in found] == ["playground", *ALL, "principle"]
+    assert found[0].script == "examples/weather_stations.py"
+
+
+def test_models_of_a_part_come_by_year():
+    plain = LessonCard(ALL["positions"]).about()
+    papers = {"stn": "Jaderberg 2015, STN", "ram": "Mnih 2014, RAM"}
+    models = [plain.model_copy(update={"name": name, "family": "Vision", "paper": papers[name]}) for name in papers]
+    assert [slide.name for slide in lecture.slides(models, [])][1:3] == ["ram", "stn"]
+
+
+def test_every_script_is_an_example():
+    for lesson in ALL.values():
+        assert not lesson.script or sources.example(lesson.script) == f"examples/{lesson.script}.py"

@@ -27,6 +27,7 @@ class Lesson(lesson.Lesson):
     paper = "Vaswani et al. 2017, Attention Is All You Need (arXiv:1706.03762)"
     part = "The Transformer"
     order = 6
+    script = "complexity"
     Question = form(
         "Measure",
         length=Number(8, 1024, default=256, title="Length n"),

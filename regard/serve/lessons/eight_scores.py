@@ -78,6 +78,7 @@ class Lesson(lesson.Lesson):
     paper = "Luong et al. 2015, Effective Approaches to Attention-based Neural Machine Translation (arXiv:1508.04025)"
     part = "Scores"
     order = 2
+    script = "eight_scores"
     Question = form(
         "Train", steps=Number(0, 200, default=120, title="Steps of training", about="32 samples each; 0 is untrained.")
     )

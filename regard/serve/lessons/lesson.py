@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from regard.predictors.predictor import Answer
 from regard.serve.card import About, Card
+from regard.serve.sources import example
 
 
 class Lesson:
@@ -18,6 +19,7 @@ class Lesson:
         order: among the lessons.
         Question: what can be changed; see :func:`regard.questions.form`.
         tries: questions to start from, as fields.
+        script: the name of the example that shows the same, if there is one.
     """
 
     name: ClassVar[str]
@@ -28,6 +30,7 @@ class Lesson:
     order: ClassVar[int]
     Question: ClassVar[Any]
     tries: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    script: ClassVar[str] = ""
 
     def examples(self) -> list[Any]:
         """Questions to start from."""
@@ -76,4 +79,5 @@ class LessonCard(Card):
             data="",
             compared=False,
             path=self.path,
+            script=example(lesson.script),
         )

@@ -27,6 +27,7 @@ class Lesson(lesson.Lesson):
     paper = "Xu et al. 2015, Show, Attend and Tell (arXiv:1502.03044)"
     part = "Scores"
     order = 3
+    script = "hard_attention"
     Question = form(
         "Sample",
         scores=Vectors(1, 8, default=[[0.4, 0.0, -0.6, 0.8]], title="Scores of the places"),

@@ -19,6 +19,7 @@ class Lesson(lesson.Lesson):
     paper = "Vaswani et al. 2017, Attention Is All You Need (arXiv:1706.03762)"
     part = "The recipe"
     order = 1
+    script = "scaled_dot"
     Question = form(
         "Compute",
         words=Text(200, default="Thinking Machines", title="Words", about="One for each key."),

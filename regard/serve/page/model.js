@@ -33,6 +33,7 @@ export async function model(root, { name, values, signal }) {
       element("h1", {}, about.title),
       element("p", { class: "lead" }, about.sentence),
       element("p", { class: "about" }, [about.paper, about.data && `data: ${about.data}`].filter(Boolean).join(" · ")),
+      about.script && element("p", { class: "about" }, "The same as a script: ", element("a", { href: `source/${about.script}` }, about.script)),
     ),
     asked.node,
     columns,
@@ -99,7 +100,7 @@ async function alike(all, about, schema) {
 function answers(about, several, follow) {
   let pending = null;
   let pictures = [];
-  const body = element("div", { class: "body" }, element("p", { class: "waiting" }, "Thinking …"));
+  const body = element("div", { class: "body" });
   const node = element(
     "section",
     { class: "answer", "aria-label": several ? `Answer of ${about.name}` : "Answer", "aria-live": "polite", "data-model": about.name },
@@ -111,6 +112,7 @@ function answers(about, several, follow) {
     pending?.abort();
     const mine = (pending = new AbortController());
     node.setAttribute("aria-busy", "true");
+    if (!body.hasChildNodes()) body.append(element("p", { class: "waiting" }, "Thinking …"));
     try {
       const found = await api.answer(about, question, mine.signal);
       if (mine.signal.aborted) return;

@@ -49,6 +49,7 @@ export async function playground(root, { values, signal }) {
   // What the server calls a setting becomes a field here; which of them are shown depends on the chosen score.
   const schemas = Object.entries((await question({ path: "/api/weigh" })).properties).filter(([, each]) => each.setting);
   const settings = Object.fromEntries(schemas.map(([name, schema]) => [name, field(name, schema, { signal, change: () => weigh() })]));
+  const script = (await api.lecture()).find(({ name }) => name === "playground")?.script;
   const state = restore(values);
   let score = values.score ?? state.score;
   let seed = /^\d{1,4}$/.test(values.seed ?? "") ? Number(values.seed) : 0;
@@ -86,6 +87,7 @@ export async function playground(root, { values, signal }) {
       { class: "head" },
       element("h1", {}, "Playground"),
       element("p", { class: "lead" }, "What is the weather at the cross? The cross is the query, the place of each station a key, and what it measured a value: temperature and humidity. Drag them, or move them with the arrow keys. Each score compares query and keys in its own way; the normalizer makes weights of the scores; the answer is the weighted sum of the values."),
+      script && element("p", { class: "about" }, "The same as a script: ", element("a", { href: `source/${script}` }, script)),
     ),
     trouble,
     element(
