@@ -31,7 +31,7 @@ def write(said: list[Said]) -> str:
 
 def add(history: str, you: str, agent: str, *facts: str, longest: int) -> str:
     """A history with one more turn, and the facts that it brought; the oldest lines are dropped where it would be
-    longer than so many characters."""
+    longer than ``longest`` characters."""
     said = [*read(history), Said(YOU, you), Said(AGENT, agent), *(Said("", fact) for fact in facts)]
     while len(text := write(said)) > longest and len(said) > 1:
         said = said[1:]

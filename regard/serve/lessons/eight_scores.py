@@ -45,7 +45,7 @@ def lookup(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tens
 
 @lru_cache(64)
 def trained(name: str, steps: int) -> tuple[float, Tensor]:
-    """Accuracy on fresh samples after so many steps, and the weights of eight queries in the order of their keys."""
+    """Accuracy on fresh samples after N steps, and the weights of eight queries in the order of their keys."""
     generator = torch.Generator().manual_seed(0)
     # Layers this small are not worth a compiled kernel.
     with torch.random.fork_rng(devices=[]), regard.kernels.use("plain"):
