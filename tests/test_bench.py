@@ -106,7 +106,7 @@ def test_waiting_threads_idle_and_busy(monkeypatch, tmp_path, capsys):
         beside.append(wanted)
         yield
 
-    def steps(environment, seconds):
+    def steps(environment, seconds, spare):
         seen.append((beside[-1], environment))
         return (2.0 if beside[-1] else 10.0) * (4 if environment and beside[-1] else 1)
 

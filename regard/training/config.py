@@ -55,7 +55,8 @@ class TrainConfig:
         precision: float32, bfloat16 or float16 (mixed; the weights stay float32); auto is bfloat16 where the device has
             instructions for it, and float32 elsewhere.
         device: auto, or cpu where a GPU must not be used.
-        threads: of PyTorch, on the CPU, at most ``OMP_NUM_THREADS`` if that is set; None leaves them alone.
+        threads: of PyTorch, on the CPU; None is as many as PyTorch has. At most ``OMP_NUM_THREADS`` if that is set, and
+            otherwise no more than the cores that other programs leave free when the training starts.
         seed: of everything random.
         init: the folder of a run, or a shipped model, whose weights are taken over where name and shape fit, as for
             fine-tuning; what did not fit is said.

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard._threads import notice_busy_cores
+from regard._threads import notice_busy_cores, threads_to_spare
 from regard.training import optimizers
 from regard.training.config import PRECISIONS, TrainConfig, seen_accelerator
 from regard.training.means import Means
@@ -67,7 +67,11 @@ class Engine:
     def __init__(self, model: nn.Module, config: TrainConfig):
         if config.threads:
             torch.set_num_threads(min(config.threads, _most_threads()))
-        notice_busy_cores(torch.get_num_threads())
+        self.threads = torch.get_num_threads()
+        self.spared = threads_to_spare(self.threads)
+        if self.spared < self.threads:
+            torch.set_num_threads(self.spared)
+        notice_busy_cores(self.spared)
         self.plain, self.config = model, config
         self.own_forward = "forward" in vars(model)
         self.accelerator = _accelerator(config)
@@ -162,7 +166,9 @@ class Engine:
                     known[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
     def release(self) -> None:
-        """Leave the model as it came, but for its weights, and ready to be used."""
+        """Leave the model as it came, but for its weights, and ready to be used; threads too."""
+        if self.spared < self.threads:
+            torch.set_num_threads(self.threads)
         if hasattr(self, "model"):
             self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
             for mark in ("_is_accelerate_prepared", *(() if self.own_forward else ("forward",))):

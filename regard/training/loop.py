@@ -157,6 +157,11 @@ class _Loop:
         state, config = self.state, self.config
         for line in self.news:
             self.progress.say(line)
+        if self.engine.spared < self.engine.threads:
+            self.progress.say(
+                f"other programs keep the cores busy: {self.engine.spared} of {self.engine.threads} threads, unless "
+                f"OMP_NUM_THREADS={self.engine.threads} is set"
+            )
         if config.precision == "auto":
             self.progress.say(f"computing in {chosen_precision(config)}")
         if self.warmup != config.warmup:

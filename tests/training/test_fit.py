@@ -15,6 +15,7 @@ from rich.console import Console
 from torch import nn
 
 from regard.training import Run, fit, load_weights, read_weights
+from regard.training.engine import Engine
 from training.toys import Shuffled, Toy, config, lines, same, timeless, train
 
 
@@ -526,6 +527,23 @@ def test_the_environment_bounds_threads(tmp_path, monkeypatch):
         torch.set_num_threads(2)
         train(tmp_path / "run", threads=2)
         assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_busy_cores_leave_fewer_threads_while_it_trains(tmp_path, monkeypatch):
+    before, seen = torch.get_num_threads(), []
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("regard._threads.spare_cores", lambda: 1.2)
+    watched = Engine.update
+    monkeypatch.setattr(
+        Engine, "update", lambda self, *args: (seen.append(torch.get_num_threads()), watched(self, *args))[1]
+    )
+    said = io.StringIO()
+    try:
+        train(tmp_path / "run", threads=2, said=said)
+        assert set(seen) == {1} and torch.get_num_threads() == 2
+        assert "1 of 2 threads, unless OMP_NUM_THREADS=2 is set" in said.getvalue()
     finally:
         torch.set_num_threads(before)
 
