@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard import kernels
 from regard.kernels import groups
+from regard.kernels.deferred import Deferred
 from regard.memory import Memory
 from regard.parts import Part, Score, Window
 
@@ -19,31 +20,39 @@ def of(
 ) -> Everywhere | Nearby:
     """The keys that are candidates at all."""
     if window is None or not memory.length:
-        return Everywhere(memory.key, memory.value, allowed, memory.group)
+        keys, values = memory.deferred() if query.shape[-2] == 1 else (None, None)
+        return Everywhere(memory.key, memory.value, allowed, memory.group, keys, values)
     return Nearby.within(window, query, memory.key, memory.value, allowed, **given[window])
 
 
 @dataclass(frozen=True, eq=False)
 class Everywhere:
-    """All S keys. ``mask`` is broadcastable to (…, T, S), where heads are those of the queries."""
+    """All S keys. ``mask`` is broadcastable to (…, T, S), where heads are those of the queries; ``keys`` and ``values``
+    are the same rows, where their gradients are made later."""
 
     key: Tensor
     value: Tensor
     mask: Tensor | None
     group: int = 1
+    keys: Deferred | None = None
+    values: Deferred | None = None
     place = None
 
     def score(self, score: Score, form: kernels.Form | None, query: Tensor, given: dict[str, Any]) -> Tensor:
         """(…, T, S)."""
-        query = groups.fold(query, self.group)
-        return groups.unfold(score(query, self.key, **given) if form is None else kernels.scores(form), self.group)
+        if form is None:
+            scores = score(groups.fold(query, self.group), self.key, **given)
+        else:
+            scores = kernels.scores(form, self.keys if form.key is self.key else None)
+        return groups.unfold(scores, self.group)
 
     def fade(self, weights: Tensor) -> Tensor:
         return weights
 
     def sum(self, weights: Tensor) -> Tensor:
         """(…, T, E)."""
-        return groups.unfold(groups.fold(weights, self.group) @ self.value, self.group)
+        weights = groups.fold(weights, self.group)
+        return groups.unfold(weights @ self.value if self.values is None else self.values.sum(weights), self.group)
 
     def spread(self, weights: Tensor, fill: float = 0.0) -> Tensor:
         return weights

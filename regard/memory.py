@@ -11,9 +11,10 @@ from copy import copy
 import torch
 from torch import Tensor
 
-from regard import masks
+from regard import kernels, masks
 from regard._checks import check_tensors
 from regard.kernels import groups
+from regard.kernels.deferred import Deferred
 from regard.kernels.paged import Pages
 from regard.masks import Mask
 
@@ -50,6 +51,7 @@ class Memory:
         self.pages = pages
         self._shelf = shelf
         self._permits: Tensor | None = None
+        self._deferred: dict[str, Deferred] = {}
         self.begun = False
         """Has a single query been asked from the beginning, without a state?"""
 
@@ -111,10 +113,23 @@ class Memory:
                 self._permits = known
         return known
 
+    def deferred(self) -> tuple[Deferred | None, Deferred | None]:
+        """Keys and values whose gradients, one for each query that looks alone, are made together; None where there
+        are none to make."""
+        values = self._deferred_rows("value", self.value)
+        return values if self.key is self.value else self._deferred_rows("key", self.key), values
+
+    def _deferred_rows(self, name: str, rows: Tensor) -> Deferred | None:
+        if not kernels.defers(rows):
+            return None
+        if name not in self._deferred:
+            self._deferred[name] = Deferred(rows)
+        return self._deferred[name]
+
     def last(self, count: int) -> Memory:
         """The last ``count`` keys, without their mask."""
         new, cut = copy(self), self.length - count
-        new.mask, new._shelf, new._permits = None, None, None
+        new.mask, new._shelf, new._permits, new._deferred = None, None, None, {}
         if new.pages is not None:
             new.pages = Pages(new.pages.key, new.pages.value, new.pages.place[:, cut:])
         if new._key is not None:

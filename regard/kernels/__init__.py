@@ -23,14 +23,16 @@ import torch
 from torch import Tensor
 
 from regard import _lazy
-from regard.kernels import additive, chunked, dot, edges, groups, local, single, spans
+from regard.kernels import additive, chunked, dot, edges, groups, local, location, single, spans
 from regard.kernels._once import forward_mode, no_forward_mode
+from regard.kernels.deferred import Deferred, pays
 from regard.kernels.forms import (
     HALVES,
     AdditiveForm,
     DotForm,
     Featured,
     LeakyForm,
+    LocatedForm,
     SplitForm,
     SquareForm,
     TiedForm,
@@ -43,8 +45,8 @@ from regard.masks import Mask, both
 from regard.normalizers.softmax import Softmax
 from regard.parts import Normalizer, Score
 
-Form = DotForm | AdditiveForm | SquareForm
-_Any = TypeVar("_Any", bound=DotForm | AdditiveForm | SquareForm | SplitForm | TiedForm | Featured)
+Form = DotForm | AdditiveForm | LocatedForm | SquareForm
+_Any = TypeVar("_Any", bound=DotForm | AdditiveForm | LocatedForm | SquareForm | SplitForm | TiedForm | Featured)
 CHOICES = ("plain", "chunked", "fused")
 _LARGE = 2**26
 """Bytes of a (…, T, S, D) temporary from which a chunked pass pays."""
@@ -145,8 +147,14 @@ def keep(form: _Any) -> _Any:
     return replaced(form, **held) if held else form
 
 
-def scores(form: Form) -> Tensor:
-    """(…, T, S) by the best kernel for the form."""
+def scores(form: Form, keys: Deferred | None = None) -> Tensor:
+    """(…, T, S) by the best kernel for the form; ``keys`` are its keys, where their gradient is made later."""
+    if isinstance(form, DotForm):
+        return form.scores(keys)
+    if isinstance(form, LocatedForm):
+        if form.last.numel() and form.query.numel() and _additive_kind(form) == "fused":
+            return _located_scores(form)
+        form = form.joined()
     if not isinstance(form, AdditiveForm):
         return form.scores()
     if _fits_single(form, form.key):
@@ -160,6 +168,16 @@ def scores(form: Form) -> Tensor:
     kernel = additive.additive_scores if kind == "fused" else chunked.additive_scores_chunked
     leading, heads = form.query.shape[:-2], form.weight.reshape(-1, form.weight.shape[-1])
     return _unfold(kernel(_fold(form.query), _fold(form.key), heads), leading).to(dtype)
+
+
+def _located_scores(form: LocatedForm) -> Tensor:
+    if forward_mode():
+        no_forward_mode()
+    leading, dtype = form.query.shape[:-2], form.query.dtype
+    form = _lift(form)
+    last = _fold(form.last, 1)
+    found = location.location_scores(_fold(form.query), _fold(form.key), form.weight, last, form.filters, form.mix)
+    return _unfold(found, leading).to(dtype)
 
 
 def softmax_sum(
@@ -177,6 +195,11 @@ def softmax_sum(
     if not fits:
         return None
     return dot.softmax_sum(form, value, allowed, causal, normalizer.temperature, group)
+
+
+def defers(rows: Tensor) -> bool:
+    """Are the gradients of keys or values that many queries look at, one after the other, better made at once?"""
+    return _choice.name in ("auto", "fused") and pays(rows)
 
 
 def spans_of(mask: Mask, shape: tuple[int, ...], query: Tensor) -> Spans | None:
@@ -230,14 +253,16 @@ def single_query(
 ) -> tuple[Tensor, Tensor] | None:
     """softmax(scores) @ value, (…, 1, E), and the scores, (…, 1, S), of T = 1; None where it cannot be. ``place`` and
     ``group`` are as in :func:`single.look`."""
-    if form is None or type(normalizer) is not Softmax or not value.numel() or not _fits_single(form, value, group):
+    if form is None or isinstance(form, LocatedForm) or type(normalizer) is not Softmax or not value.numel():
+        return None
+    if not _fits_single(form, value, group):
         return None
     if place is not None and not place.numel():
         return None
     return single.look(form, value, allowed, normalizer.temperature, place, group)
 
 
-def _fits_single(form: Form, value: Tensor, group: int = 1) -> bool:
+def _fits_single(form: single.Form, value: Tensor, group: int = 1) -> bool:
     """Is this a single query, in words and at a place that its kernel knows?"""
     query, key = form.query, form.key
     if query.shape[-2] != group or query.ndim > 4 or not query.numel() or not key.numel():
@@ -255,6 +280,7 @@ def _fits_single(form: Form, value: Tensor, group: int = 1) -> bool:
 
 def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
     """(…, T, W): the scores of the ``width`` keys from ``first`` (…, T) on; meaningless where no such key is."""
+    assert not isinstance(form, LocatedForm), "a score of places is asked for those of the window"
     leading, dtype = form.query.shape[:-2], form.query.dtype
     if isinstance(form, SquareForm) or not _fits_numba(form.query, form.key, halves=True):
         rowwise = replaced(
@@ -290,7 +316,7 @@ def rows(keys: Tensor, first: Tensor, width: int) -> Tensor:
     return gathered.unflatten(-2, places.shape[-2:])
 
 
-def _rowwise(form: Form, first: Tensor, width: int) -> dict[str, Any]:
+def _rowwise(form: single.Form, first: Tensor, width: int) -> dict[str, Any]:
     """The rest of a form when each query has keys of its own, as if it were a batch item."""
     if isinstance(form, AdditiveForm):
         return {"weight": form.weight if form.weight.ndim == 1 else form.weight.unsqueeze(-2)}
@@ -299,8 +325,8 @@ def _rowwise(form: Form, first: Tensor, width: int) -> dict[str, Any]:
     return {"bias": None if form.bias is None else rows(form.bias.mT, first, width).mT}
 
 
-def _additive_kind(form: AdditiveForm) -> str:
-    if _fits_numba(form.query, form.key, form.weight, halves=True):
+def _additive_kind(form: AdditiveForm | LocatedForm) -> str:
+    if _fits_numba(*tensors_of(form).values(), halves=True):
         return "chunked" if _choice.name == "chunked" else "fused"
     if _choice.name == "chunked":
         return "chunked"

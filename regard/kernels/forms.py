@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import leaky_relu
+from torch.nn.functional import conv1d, leaky_relu
+
+from regard.kernels.deferred import Deferred
 
 _Form = TypeVar("_Form")
 HALVES = (torch.bfloat16, torch.float16)
@@ -46,9 +48,11 @@ class DotForm:
         """Would autocast round what cancels?"""
         return self.bias is not None and torch.is_autocast_enabled(self.query.device.type)
 
-    def scores(self) -> Tensor:
+    def scores(self, keys: Deferred | None = None) -> Tensor:
+        """``keys`` are the keys, where their gradient is made later."""
         with torch.autocast(self.query.device.type, enabled=False) if self.cast else nullcontext():
-            scores = (self.query if self.scale == 1.0 else self.query * self.scale) @ self.key.mT
+            query = self.query if self.scale == 1.0 else self.query * self.scale
+            scores = query @ self.key.mT if keys is None else keys.dots(query)
         for constant in (self.bias, self.shift):
             if constant is not None:
                 scores.add_(constant)  # in place: a tensor more of this size costs more than the sum
@@ -84,6 +88,35 @@ class AdditiveForm:
         hidden = self.bend(self.query.unsqueeze(-2) + self.key.unsqueeze(-3))  # (…, T, S, D)
         weight = self.weight if self.weight.ndim == 1 else self.weight[:, None, :, None]
         return hidden @ weight if self.weight.ndim == 1 else (hidden @ weight).squeeze(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class LocatedForm:
+    """v · tanh(q + k + U f), f = F ∗ α: an :class:`AdditiveForm` with one v, which sees besides where the query before
+    looked: last (…, S), convolved with filters (F, K), K odd, times mix (D, F)."""
+
+    query: Tensor
+    key: Tensor
+    weight: Tensor
+    last: Tensor
+    filters: Tensor
+    mix: Tensor
+
+    def seen(self) -> Tensor:
+        """U f, (…, S, D)."""
+        leading, length = self.last.shape[:-1], self.last.shape[-1]
+        if length == 0:
+            return torch.zeros_like(self.key)
+        rows, kernel = self.last.reshape(-1, 1, length), self.filters.shape[-1]
+        features = conv1d(rows, self.filters.unsqueeze(1), padding=kernel // 2).mT  # (N, S, F)
+        return (features @ self.mix.mT).reshape(*leading, length, len(self.mix))
+
+    def joined(self) -> AdditiveForm:
+        """The same with what is seen added to the keys."""
+        return AdditiveForm(self.query, self.key + self.seen(), self.weight)
+
+    def scores(self) -> Tensor:
+        return self.joined().scores()
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,7 @@ class Pending:
 def single(parts: Parts, query: Tensor, memory: Memory, call: Call) -> Attended | None:
     """A single query, in one pass over its keys and values. Only what is allowed is read."""
     score, normalizer = parts.score, parts.normalizer
-    if query.shape[-2] != 1 or not call.plain(parts) or not kernels.bare(query):
+    if query.shape[-2] != 1 or score.positional or not call.plain(parts) or not kernels.bare(query):
         return None
     given = call.given(parts)[score]
     group, found = memory.group, None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from regard.kernels.forms import AdditiveForm
+from regard.kernels.forms import AdditiveForm, LocatedForm
 from regard.parts import Score
 
 if TYPE_CHECKING:
@@ -46,15 +46,13 @@ class LocationAware(Score):
         return self.key(key)
 
     def forward(self, query: Tensor, key: Tensor, state: Tensor, positions: Tensor | None = None) -> Tensor:
-        return self.form(query, key, state, positions).scores()
+        form = self.form(query, key, state)
+        if positions is None:
+            return form.scores()
+        index = positions.mT.expand(*state.shape[:-1], -1, self.hidden_dim)  # (…, 1, W): only the rows of a window
+        near = form.seen().gather(-2, index).unsqueeze(-3)
+        return AdditiveForm(form.query, key + near, self.v).scores()
 
-    def form(self, query: Tensor, key: Tensor, state: Tensor, positions: Tensor | None = None) -> AdditiveForm:
-        leading, length = state.shape[:-1], state.shape[-1]
-        if length == 0:
-            return AdditiveForm(self.query(query), key, self.v)
-        features = self.convolution(state.reshape(-1, 1, length)).mT  # (N, S, filters)
-        seen = self.location(features).reshape(*leading, length, self.hidden_dim)
-        if positions is not None:  # (…, 1, W): only the rows of a window
-            index = positions.mT.expand(*leading, -1, self.hidden_dim)
-            seen = seen.gather(-2, index).unsqueeze(-3)
-        return AdditiveForm(self.query(query), key + seen, self.v)
+    def form(self, query: Tensor, key: Tensor, state: Tensor) -> LocatedForm:
+        filters = self.convolution.weight.squeeze(1)
+        return LocatedForm(self.query(query), key, self.v, state, filters, self.location.weight)
