@@ -104,7 +104,8 @@ def describe(kind: Any) -> str:
 
 def parse(text: str, kind: Any, key: str) -> Any:
     """What was typed, as the type that the key has."""
-    options = [option for option in (get_args(kind) or (kind,)) if option is not type(None)]
+    united = get_origin(kind) in (Union, types.UnionType)
+    options = [option for option in (get_args(kind) if united else (kind,)) if option is not type(None)]
     if text.lower() in ("none", "null") and type(None) in get_args(kind):
         return None
     if bool in options and text.lower() in ("true", "false", "yes", "no", "on", "off"):

@@ -159,20 +159,28 @@ class Recipe:
     def change(self, changes: Iterable[str]) -> Recipe:
         """The recipe with ``key=value`` or ``section.key=value`` changed. With another system or task, settings that
         only the one before has are left out."""
-        sections = {section: dict(self.sections.get(section, {})) for section in SECTIONS}
+        changes, other = list(changes), self
+        for change in changes:  # before anything is parsed, since the keys are those of the other system
+            key, _, value = change.partition("=")
+            if key.strip() in ("system.name", "task.name"):
+                other = other._with_other(key.strip().partition(".")[0], value.strip())
+        sections = {section: dict(other.sections.get(section, {})) for section in SECTIONS}
         tables: tuple[dict[str, Any], ...] = self.by_size
-        parsed = self.parsed(changes)
-        for section, key, value in parsed:
-            if key == "name" and section in ("system", "task") and value != sections[section].get("name"):
-                other = dataclasses.replace(self, sections={**sections, section: {"name": value}})
-                known = {"name", *(each.name for each in dataclasses.fields(other.config(section)))}
-                sections[section] = {name: kept for name, kept in sections[section].items() if name in known}
-        for section, key, value in parsed:
+        for section, key, value in other.parsed(changes):
             sections[section][key] = value
             tables = tuple(_lacking(table, section, key) for table in tables)
         changed = dataclasses.replace(self, sections=sections, by_size=tables)
         changed.check()
         return changed
+
+    def _with_other(self, section: str, name: str) -> Recipe:
+        """The recipe with another system or task, and of the settings those that it has too."""
+        if name == self.sections[section].get("name"):
+            return self
+        other = dataclasses.replace(self, sections={**self.sections, section: {"name": name}})
+        known = {"name", *(each.name for each in dataclasses.fields(other.config(section)))}
+        kept = {key: value for key, value in self.sections[section].items() if key in known}
+        return dataclasses.replace(self, sections={**self.sections, section: {**kept, "name": name}})
 
     def parsed(self, changes: Iterable[str]) -> list[tuple[str, str, Any]]:
         """Section, key and value of ``key=value`` or ``section.key=value``."""

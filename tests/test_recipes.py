@@ -135,3 +135,12 @@ def test_another_system_leaves_out_what_only_the_one_before_has():
     assert changed.sections["system"] == {"name": "san", **kept}
     with pytest.raises(ValueError, match="has no key 'reader'"):
         recipe.change(["system.name=san", "system.reader=words"])
+
+
+def test_keys_are_those_of_the_system_that_comes_in():
+    """In whatever order they are given, and lists of numbers too."""
+    changed = registry.recipe("dram-house").change(["system.widths=[4,5]", "system.name=cnn", "system.filters=2"])
+    kept = {"hidden": 128, "standardize": True}
+    assert changed.sections["system"] == {"name": "cnn", "widths": [4, 5], "filters": 2, **kept}
+    with pytest.raises(ValueError, match="widths is a list of int"):
+        registry.recipe("dram-house").change(["system.name=cnn", "system.widths=wide"])

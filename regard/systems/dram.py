@@ -41,6 +41,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.glimpses import Retina
+from regard.layers import objects
 from regard.layers.glimpse import Core, check_images
 from regard.layers.reinforce import log_normal, policy_terms, repeated
 from regard.layers.use import Use
@@ -274,7 +275,7 @@ class DRAM(nn.Module):
             many, wanted = repeated(image, config.rollouts), repeated(target, config.rollouts)
             terms = [
                 reader.terms(many, order)
-                for reader, order in zip(self._readers(), (wanted, _reversed(wanted, config.end)))
+                for reader, order in zip(self._readers(), (wanted, objects.reverse(wanted, config.end)))
             ]
             each = {
                 name: torch.stack([term[name] for term in terms]).sum(0).unflatten(0, (-1, config.rollouts)).mean(1)
@@ -284,10 +285,10 @@ class DRAM(nn.Module):
             each["loss"] = each["nll"] + each["baseline"] + config.reinforce * each["reinforce"]
         else:
             log_probs, locations = self._read(image)
-            chosen, _ = likeliest(log_probs, config.end)
-            orders = (target, _reversed(target, config.end))
-            nll = torch.stack([_nll(log_prob, order) for log_prob, order in zip(log_probs, orders)]).sum(0)
-            wrong = (chosen != _digits(target, config.end)).any(1).to(image.dtype)
+            chosen, _ = objects.likeliest(log_probs, config.end)
+            orders = (target, objects.reverse(target, config.end))
+            nll = torch.stack([objects.nll(log_prob, order) for log_prob, order in zip(log_probs, orders)]).sum(0)
+            wrong = (chosen != objects.without_end(target, config.end)).any(1).to(image.dtype)
             each = {"loss": nll, "nll": nll, "error": wrong}
             if config.objects > 1 and not config.end:
                 x = locations[..., 0].mean((2, 3))  # (B, S)
@@ -317,7 +318,7 @@ class DRAM(nn.Module):
         config = self.config
         check_images(batch["image"], config.channels, config.height, config.width)
         log_probs, _ = self._read(batch["image"])
-        chosen, probabilities = likeliest(log_probs, config.end)
+        chosen, probabilities = objects.likeliest(log_probs, config.end)
         return probabilities[:, 0] if config.objects == 1 else {"chosen": chosen, "probabilities": probabilities}
 
     def seen(self, batch: Batch) -> dict[str, Tensor]:
@@ -332,7 +333,7 @@ class DRAM(nn.Module):
         patches = [reader.glimpse.retina(place, image).context for place in location]
         said = torch.stack([each.log_prob[-1].argmax(-1) for each in found], 1)  # (B, S)
         ends = (said == config.classes - 1) & config.end
-        objects = torch.where(ends.any(1), ends.int().argmax(1) + 1, config.objects)
+        read = torch.where(ends.any(1), ends.int().argmax(1) + 1, config.objects)
         return {
             "image": image,
             "location": location.transpose(0, 1),
@@ -340,7 +341,7 @@ class DRAM(nn.Module):
             "probability": torch.cat([each.log_prob for each in found]).exp().transpose(0, 1),
             "sides": config.size * 2 ** torch.arange(config.scales),
             "object": torch.arange(config.objects).repeat_interleave(config.glimpses),
-            "length": objects * config.glimpses,
+            "length": read * config.glimpses,
         }
 
     def multiplications(self) -> int:
@@ -354,54 +355,6 @@ class DRAM(nn.Module):
 
     def _readers(self) -> list[Reader]:
         return cast("list[Reader]", list(self.readers))
-
-
-def likeliest(log_probs: list[Tensor], end: bool) -> tuple[Tensor, Tensor]:
-    """The likeliest sequence by one reader, or by the product of a forward and a backward one.
-
-    A backward reader finds the j-th of L objects as its (L − 1 − j)-th, so that for each L the best classes are the
-    maxima of sums of log-probabilities, and the best L is that of the largest sum.
-    Shapes: each (B, S, classes) → chosen (B, S), −1 after the last, and probabilities of its places (B, S, classes).
-    """
-    forward = log_probs[0]
-    size, classes = forward.shape[1:]
-    most, named = (size - 1, classes - 1) if end else (size, classes)
-    best = forward.new_full(forward.shape[:1], -torch.inf)
-    chosen, shares = forward.new_full(forward.shape[:2], -1, dtype=torch.long), forward.exp()
-    for length in range(1 if end else most, most + 1):
-        joint = forward.clone()
-        if len(log_probs) > 1:
-            joint[:, :length] += log_probs[1][:, :length].flip(1)
-            joint[:, length:] += log_probs[1][:, length:]
-        value, which = joint[:, :length, :named].max(-1)
-        total = value.sum(1) + (joint[:, length, -1] if end else 0.0)
-        better = total > best
-        best = torch.where(better, total, best)
-        which = functional.pad(which, (0, size - length), value=-1)
-        chosen = torch.where(better[:, None], which, chosen)
-        shares = torch.where(better[:, None, None], (joint / len(log_probs)).log_softmax(-1).exp(), shares)
-    return chosen, shares
-
-
-def _digits(target: Tensor, end: bool) -> Tensor:
-    """Targets (B, S) with −1 in place of the end, which is the last class that is not −1."""
-    if not end:
-        return target
-    last = (target >= 0).sum(1) - 1
-    return target.scatter(1, last[:, None], -1)
-
-
-def _reversed(target: Tensor, end: bool) -> Tensor:
-    """The objects of (B, S) from the last to the first; the end stays the end."""
-    count = (target >= 0).sum(1, keepdim=True) - int(end)
-    place = torch.arange(target.shape[1], device=target.device)
-    return target.gather(1, torch.where(place < count, count - 1 - place, place))
-
-
-def _nll(log_prob: Tensor, target: Tensor) -> Tensor:
-    """−Σₛ log yₛ of (B, S, classes) over the targets (B, S) that are there."""
-    each = log_prob.gather(-1, target.clamp_min(0)[..., None])[..., 0]
-    return -torch.where(target >= 0, each, 0.0).sum(1)
 
 
 def _work(module: nn.Module, side: tuple[int, ...] = (0, 0)) -> int:

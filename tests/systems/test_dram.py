@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 
+from regard.layers import objects
 from regard.systems import dram
 
 SIZES = dict(channels=1, height=11, width=14, classes=4)
@@ -114,7 +115,7 @@ def test_the_classifier_never_sees_the_context_and_reinforce_trains_what_chooses
 @pytest.mark.parametrize("readers", [1, 2])
 def test_the_likeliest_of_all_sequences_is_found(end, readers):
     log_probs = [torch.randn(5, 4, 3).double().mul(1.5).log_softmax(-1) for _ in range(readers)]
-    chosen, shares = dram.likeliest(log_probs, end)
+    chosen, shares = objects.likeliest(log_probs, end)
     for row in range(5):
         best, found = -float("inf"), None
         for length in range(1, 4) if end else (4,):
@@ -133,9 +134,9 @@ def test_the_likeliest_of_all_sequences_is_found(end, readers):
 
 def test_targets_are_reversed_and_lose_their_end():
     target = torch.tensor([[1, 2, 0, 3], [2, 3, -1, -1], [0, 1, 3, -1]])
-    assert dram._reversed(target, True).tolist() == [[0, 2, 1, 3], [2, 3, -1, -1], [1, 0, 3, -1]]
-    assert dram._reversed(target[:, :2], False).tolist() == [[2, 1], [3, 2], [1, 0]]
-    assert dram._digits(target, True).tolist() == [[1, 2, 0, -1], [2, -1, -1, -1], [0, 1, -1, -1]]
+    assert objects.reverse(target, True).tolist() == [[0, 2, 1, 3], [2, 3, -1, -1], [1, 0, 3, -1]]
+    assert objects.reverse(target[:, :2], False).tolist() == [[2, 1], [3, 2], [1, 0]]
+    assert objects.without_end(target, True).tolist() == [[1, 2, 0, -1], [2, -1, -1, -1], [0, 1, -1, -1]]
 
 
 def test_monte_carlo_averaging_is_the_mean_of_the_runs():

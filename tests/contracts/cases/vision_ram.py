@@ -74,6 +74,8 @@ CASES = {
     "cnn": [
         Case({**SIZES, "filters": 3, "kernel": 4, "stride": 2, "hidden": 8}, images, alone, looks=False),
         Case({**SIZES, "filters": 0, "hidden": 8}, images, alone, looks=False),
+        Case({**COLOUR, "widths": (3, 4), "hidden": 8, "standardize": True}, partial(images, 3), alone, looks=False),
+        Case({**SIZES, "objects": 3, "end": True, "hidden": 8}, partial(strings, True), alone, looks=False),
     ],
     "ram_agent": [
         Case(
