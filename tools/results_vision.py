@@ -159,11 +159,52 @@ def picture(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> No
     save(figure, path)
 
 
+DRAM = {  # title: the training, and what the paper has
+    "two digits, three glimpses each": (Cell("dram-two", "dram-two", 15), "5"),
+    "the same without the context network": (Cell("dram-two-context0", "dram-two", 15, ("context=0",)), "7"),
+    "the sum of two digits, six glimpses": (Cell("dram-addition", "dram-addition", 20), "2.5"),
+    "house numbers, three glimpses a digit": (Cell("dram-house", "dram-house", 60), "3.9 on SVHN"),
+    "the same by a CNN of as many multiplications": (
+        Cell("dram-house-cnn", "dram-house", 60, ("system.name=cnn", "system.widths=[18,36,72]")),
+        "",
+    ),
+}
+FOVEAL = {
+    "four learned fixations": Cell("foveal-mnist", "foveal-mnist", 15),
+    "four fixations anywhere": Cell("foveal-mnist-policyrandom", "foveal-mnist", 15, ("policy=random",)),
+}
+TRACKER = {
+    f"gazes by {title}": Cell(f"gaze-track-{policy}", "gaze-track", 1, (f"policy={policy}",))
+    for policy, title in {"ucb": "UCB", "exp3": "EXP3", "hedge": "Hedge", "random": "chance"}.items()
+}
+
+
+def gazes(lab: Sights) -> Iterator[str]:
+    """DRAM, foveal glimpses and the gaze tracker."""
+    heads = ("error", "published", "first object looked for first", "multiplications", "minutes")
+    yield f"| | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}"
+    for title, (cell, paper) in DRAM.items():
+        found = lab.measure(cell)
+        ordered = f"{100 * found['ordered']:.1f} %" if "ordered" in found else ""
+        cost = f"{found['multiplications']:,.0f}"
+        yield f"| {title} | {found['error']:.2f} | {paper} | {ordered} | {cost} | {found['minutes']:.0f} |"
+    yield "\n| | error after each fixation | minutes |\n|---|---|---|"
+    for title, cell in FOVEAL.items():
+        found = lab.measure(cell)
+        each = ", ".join(f"{found[name]:.2f}" for name in sorted(found) if name.startswith("error_"))
+        yield f"| {title} | {each or format(found['error'], '.2f')} | {found['minutes']:.0f} |"
+    yield "\n| | centre error, median pixels | overlap | minutes |\n|---|---|---|---|"
+    for title, cell in TRACKER.items():
+        found = lab.measure(cell)
+        yield f"| {title} | {found['centre_error']:.2f} | {found['overlap']:.2f} | {found['minutes']:.1f} |"
+
+
 TABLES = {
     "ram": Table(lambda: [cell for cell, _ in RAM.values()], ram),
     "catch": Table(lambda: [CATCH], catch),
     "stn": Table(lambda: [cell for title in STN for cell in stn_row(title)], stn),
     "draw": Table(lambda: [cell for cell, *_ in DRAW.values()], draw),
+    "gazes": Table(lambda: [*(cell for cell, _ in DRAM.values()), *FOVEAL.values(), *TRACKER.values()], gazes),
     "cost": Table(lambda: [cell for pair in COST.values() for cell in pair], cost),
 }
 
