@@ -212,7 +212,8 @@ class Reader(nn.Module):
                 second = self.second(first[0].detach(), second)
                 kept.append((place, log_normal(drawn, mean, config.std), expected, first[0]))
             place, chosen, expected, seen = map(torch.stack, zip(*kept))
-            found = Object(rows, place, chosen, expected, self.output(seen).log_softmax(-1))
+            scores = self.output(seen).to(image.dtype)  # as they are summed up, also under autocast
+            found = Object(rows, place, chosen, expected, scores.log_softmax(-1))
             yield found
             if target is not None and number + 1 < config.objects:
                 right = found.log_prob[-1].argmax(-1) == target[rows, number]

@@ -237,10 +237,9 @@ class ImageToSet(nn.Module):
 
     def _shares(self, hidden: Tensor, before: Tensor) -> Tensor:
         """Probabilities (…, C + 1) of the labels and the end; a label that was named ``before`` (…, C) has none."""
-        least = torch.finfo(hidden.dtype).min
         logits = self.output(hidden)
         taken = torch.cat([before, torch.zeros_like(before[..., :1])], -1)
-        return logits.masked_fill(taken, least).log_softmax(-1).exp()
+        return logits.masked_fill(taken, torch.finfo(logits.dtype).min).log_softmax(-1).exp()
 
     def _named(self, places: Tensor) -> dict[str, Tensor]:
         """Labels until the end is likelier than the next."""
