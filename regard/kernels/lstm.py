@@ -2,8 +2,9 @@
 
 In plain PyTorch a step is some thirty tiny operations, as many backward, and each adds its part to the gradient of
 every weight. Here a step is one or two matrix products and one or two loops, and the gradients of the weights are one
-matrix product at the end. float32 on the CPU; the plain twin is in :mod:`regard.systems.handwriting`, by the parts of
-the core, and :func:`fits` says when this one may stand in for it.
+matrix product for each block of some hundred rows (:mod:`regard.kernels.products`). float32 on the CPU; the plain twin
+is in :mod:`regard.systems.handwriting`, by the parts of the core, and :func:`fits` says when this one may stand in for
+it.
 
 :class:`Pen` writes with a whole network, a point a step.
 """
