@@ -1,5 +1,6 @@
 """The opponents in the benchmark of handwriting compute what we compute, so that their times can be compared."""
 
+import pytest
 import torch
 
 from regard.bench import handwriting
@@ -13,9 +14,10 @@ def test_plain_writing_writes_the_same_points():
     assert torch.allclose(ours, eager, atol=1e-4)
 
 
-def test_plain_training_has_the_same_loss_and_gradients():
+@pytest.mark.parametrize("text", [True, False])
+def test_plain_training_has_the_same_loss_and_gradients(text):
     torch.manual_seed(0)
-    case = handwriting.training(3, 9, 16)
+    case = handwriting.training(3, 9, 16, text)
     found = {}
     for name, contender in case.contenders.items():
         loss = contender()
@@ -25,4 +27,4 @@ def test_plain_training_has_the_same_loss_and_gradients():
 
 
 def test_rows_are_built_one_by_one():
-    assert len(list(handwriting.cases())) == 6
+    assert len(list(handwriting.cases())) == 7

@@ -7,7 +7,6 @@ few rows at a time, thousands of times, as in a beam's steps, it pays to keep th
 from __future__ import annotations
 
 import copy
-import platform
 from itertools import pairwise
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -15,6 +14,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from regard.kernels import products
 
 _Model = TypeVar("_Model", bound=nn.Module)
 _ROWS = 64  # for which oneDNN chooses the order
@@ -57,8 +58,7 @@ _twins: WeakKeyDictionary[nn.Module, tuple[Any, Any]] = WeakKeyDictionary()
 
 
 def _fits(weight: Tensor) -> bool:
-    here = platform.machine().lower() in ("x86_64", "amd64") and torch.backends.mkldnn.is_available()
-    return here and weight.device.type == "cpu" and weight.dtype == torch.float32
+    return products.ordering() and weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 class _Packed(nn.Linear):

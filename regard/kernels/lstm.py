@@ -2,15 +2,17 @@
 
 In plain PyTorch a step is some thirty tiny operations, as many backward, and each adds its part to the gradient of
 every weight. Here a step is one or two matrix products and one or two loops, and the gradients of the weights are one
-matrix product at the end. float32 on the CPU; the plain twin is in :mod:`regard.systems.handwriting`, by the parts of
-the core, and :func:`fits` says when this one may stand in for it.
+matrix product for each block of some hundred rows (:mod:`regard.kernels.products`). float32 on the CPU; the plain twin
+is in :mod:`regard.systems.handwriting`, by the parts of the core, and :func:`fits` says when this one may stand in for
+it.
 
 :class:`Pen` writes with a whole network, a point a step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,16 +21,18 @@ from torch import Tensor
 
 from regard import kernels
 from regard.attended import witness
-from regard.kernels import _pool
+from regard.kernels import _pool, products
 from regard.kernels._once import no_second_derivative
 
-# Nanoseconds of one thread for a unit of a cell and for a character of a window.
-UNIT, CHARACTER = 10.0, 20.0
+# Nanoseconds of one thread for a unit of a cell, for a character of a window, and for a weight in the second cache.
+UNIT, CHARACTER, WEIGHT = 2.0, 15.0, 0.04
 
 
 def fits(*tensors: Tensor) -> bool:
     """May the fused layer be taken? Not while somebody records: a tape sees attention where the core computes it."""
-    return witness.see is None and not torch.compiler.is_compiling() and kernels._fits_numba(*tensors)
+    if witness.see is not None or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return False
+    return kernels._fits_numba(*tensors)
 
 
 class Window(NamedTuple):
@@ -48,66 +52,80 @@ class Window(NamedTuple):
     characters: int
 
 
-def layer(gates: Tensor, recurrent: Tensor, window: Window | None = None, limit: float = float("inf")) -> Tensor:
+def layer(
+    parts: Sequence[Tensor],
+    weight: Tensor,
+    bias: Tensor,
+    recurrent: Tensor,
+    window: Window | None = None,
+    limit: float = float("inf"),
+) -> tuple[Tensor, Tensor]:
     """All steps of a layer that begins with zeros.
 
     Args:
-        gates: (T, B, 4H), what the input adds to i, f, g and o.
+        parts: (T, B, …), what it sees, side by side.
+        weight, bias: (4H, …) and (4H,), to i, f, g and o.
         recurrent: (4H, C + H), from the window's last characters and the last state; C = 0 without a window.
         limit: of the gradient of each sum, as Graves clips.
 
     Returns:
-        (T, B, C + H): what the window read, and the state.
+        What the window read, (T, B, C), and the states, (T, B, H).
     """
-    if window is None:
-        return _Layer.apply(gates, recurrent, limit, None, None, None, None, 0)
-    return _Layer.apply(gates, recurrent, limit, *window)
+    given = (None, None, None, None, 0) if window is None else window
+    return _Layer.apply(limit, weight, bias, recurrent, *given, *parts)
 
 
 class _Layer(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        gates: Tensor,
-        recurrent: Tensor,
         limit: float,
-        weight: Tensor | None,
-        bias: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        recurrent: Tensor,
+        asks: Tensor | None,
+        asks_bias: Tensor | None,
         codes: Tensor | None,
         lengths: Tensor | None,
         characters: int,
-    ) -> Tensor:
+        *parts: Tensor,
+    ) -> tuple[Tensor, Tensor]:
         from regard.kernels import _lstm_loops as loops
 
-        steps, batch, four = gates.shape
-        width, new = four // 4, gates.new_empty
-        sums, states = new(steps, batch, four), new(steps + 1, batch, characters + width)
+        (steps, batch, _), (four, new) = parts[0].shape, (len(weight), weight.new_empty)
+        width = four // 4
+        gates, states = new(steps, batch, four), new(steps + 1, batch, characters + width)
         cells = new(steps + 1, batch, width)
         states[0] = 0
         cells[0] = 0
-        turned = recurrent.t().contiguous()
         raw = kappa = None
-        if weight is not None:
-            assert bias is not None and codes is not None and lengths is not None
-            raw, kappa = new(steps, batch, len(bias)), new(steps + 1, batch, len(bias) // 3)
+        if asks is not None:
+            assert asks_bias is not None and codes is not None and lengths is not None
+            raw, kappa = new(steps, batch, len(asks)), new(steps + 1, batch, len(asks) // 3)
             kappa[0] = 0
-            asks, phi = weight.t().contiguous(), np.empty((batch, codes.shape[1] + 1), np.float32)
+            turned, phi = asks.t().contiguous(), np.empty((batch, codes.shape[1] + 1), np.float32)
             spelled = _pool.arrays(codes, lengths)
             raws, kappas = raw.numpy(), kappa.numpy()
-            looks = CHARACTER * batch * codes.shape[1]
-        a, c, s = sums.numpy(), cells.numpy(), states.numpy()
-        cost = UNIT * batch * width
-        for t in range(steps):
-            torch.addmm(gates[t], states[t], turned, out=sums[t])
-            _pool.run(loops.cell, batch, cost, a[t], c[t], c[t + 1], s[t + 1, :, characters:])
-            if weight is not None:
-                assert raw is not None and bias is not None
-                torch.addmm(bias, states[t + 1, :, characters:], asks, out=raw[t])
-                read = s[t + 1, :, :characters]
-                _pool.run(loops.window, batch, looks, raws[t], kappas[t], kappas[t + 1], *spelled, phi, read)
-        ctx.save_for_backward(sums, cells, states, recurrent, weight, raw, kappa, codes, lengths)
+            looks = CHARACTER * codes.numel()
+        blocks = products.Blocks(steps, batch)
+        project, feed = products.Product(weight, blocks.rows), products.Product(recurrent, batch)
+        a, c, s, cost = gates.numpy(), cells.numpy(), states.numpy(), UNIT * batch * width
+        room = blocks.new(weight, weight.shape[1])
+        for first, last in blocks.spans:
+            seen = project(blocks.join(room, parts, first, last))
+            seen += bias
+            given = seen[: (last - first) * batch].view(last - first, batch, four).numpy()
+            for t in range(first, last):
+                fed = feed(states[t]).numpy()
+                _pool.run(loops.cell, batch, cost, given[t - first], fed, a[t], c[t], c[t + 1], s[t + 1], characters)
+                if raw is not None:
+                    assert asks_bias is not None
+                    torch.addmm(asks_bias, states[t + 1, :, characters:], turned, out=raw[t])
+                    moved = raws[t], kappas[t], kappas[t + 1], *spelled, phi, s[t + 1], 0, characters
+                    _pool.run(loops.window, batch, looks, *moved)
+        ctx.save_for_backward(gates, cells, states, weight, recurrent, asks, raw, kappa, codes, lengths, *parts)
         ctx.limit, ctx.characters = limit, characters
-        return states[1:].clone()
+        return states[1:, :, :characters], states[1:, :, characters:]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
@@ -115,43 +133,52 @@ class _Layer(torch.autograd.Function):
 
         if torch.is_grad_enabled():  # create_graph=True
             no_second_derivative()
-        sums, cells, states, recurrent, weight, raw, kappa, codes, lengths = ctx.saved_tensors
-        (grad,) = grads
-        steps, batch, four = sums.shape
+        gates, cells, states, weight, recurrent, asks, raw, kappa, codes, lengths, *parts = ctx.saved_tensors
+        steps, batch, four = gates.shape
         characters, width, limit = ctx.characters, four // 4, np.float32(ctx.limit)
-        out, carried = torch.empty_like(sums), torch.zeros_like(states[0])
-        dcell = cells.new_zeros(batch, width)
-        a, c, o, d = sums.numpy(), cells.numpy(), out.numpy(), dcell.numpy()
-        grad_h = cells.new_empty(batch, width)
-        dh = grad_h.numpy()
-        if weight is not None:
-            dkappa, draw = np.zeros((batch, raw.shape[2] // 3), np.float32), torch.empty_like(raw)
+        carried = torch.zeros_like(states[0])
+        asked, dcell = cells.new_zeros(batch, width), np.zeros((batch, width), np.float32)
+        a, c, extra = gates.numpy(), cells.numpy(), asked.numpy()
+        grad_read, grad_states = _pool.arrays(*grads)
+        if asks is not None:
+            dkappa, draw = np.zeros((batch, kappa.shape[2]), np.float32), torch.empty_like(raw)
             spelled, raws, kappas, draws = _pool.arrays(codes, lengths), raw.numpy(), kappa.numpy(), draw.numpy()
-            looks = CHARACTER * batch * codes.shape[1]
-        cost = UNIT * batch * width
-        for t in range(steps - 1, -1, -1):
-            carried += grad[t]
-            if weight is not None:
-                read = carried.numpy()[:, :characters]
-                _pool.run(loops.window_back, batch, looks, raws[t], kappas[t + 1], *spelled, read, dkappa, draws[t])
-                torch.addmm(carried[:, characters:], draw[t], weight, out=grad_h)
-            else:
-                grad_h.copy_(carried)
-            _pool.run(loops.cell_back, batch, cost, a[t], c[t], c[t + 1], dh, d, o[t], limit)
-            torch.mm(out[t], recurrent, out=carried)
-        flat = out.flatten(0, 1)
-        grad_recurrent = flat.t() @ states[:-1].flatten(0, 1)
-        if weight is None:
-            return out, grad_recurrent, None, None, None, None, None, None
-        asked = draw.flatten(0, 1)
-        grad_weight = asked.t() @ states[1:, :, characters:].flatten(0, 1)
-        return out, grad_recurrent, None, grad_weight, asked.sum(0), None, None, None
+            looks, dphi = CHARACTER * codes.numel(), np.empty(codes.shape, np.float32)
+        blocks = products.Blocks(steps, batch)
+        unfeed, cost = products.Product(recurrent.t(), batch), UNIT * batch * width
+        wanted, widths = ctx.needs_input_grad[9:], [part.shape[-1] for part in parts]
+        outs = [torch.empty(part.shape) if want else None for part, want in zip(parts, wanted)]
+        unproject = products.Product(weight.t(), blocks.rows) if any(wanted) else None
+        whole = weight.new_zeros(four, weight.shape[1] + states.shape[2])
+        grad_bias = weight.new_zeros(four)
+        room, sums = blocks.new(weight, whole.shape[1]), blocks.new(weight, four)
+        for first, last in reversed(blocks.spans):
+            block = sums[: (last - first) * batch].view(last - first, batch, four)
+            o = block.numpy()
+            for t in range(last - 1, first - 1, -1):
+                fed = carried.numpy()
+                if asks is not None:
+                    known = raws[t], kappas[t + 1], *spelled, grad_read[t], fed
+                    _pool.run(loops.window_back, batch, looks, *known, dphi, dkappa, draws[t])
+                    torch.mm(draw[t], asks, out=asked)
+                came = grad_states[t], fed, characters, extra, dcell
+                _pool.run(loops.cell_back, batch, cost, a[t], c[t], c[t + 1], *came, o[t - first], limit)
+                carried = unfeed(block[t - first])
+            rows = blocks.fill(sums, last - first)
+            whole += products.gram(rows, blocks.join(room, [*parts, states], first, last))
+            grad_bias += rows.sum(0)
+            if unproject is not None:
+                blocks.split(unproject(rows), outs, widths, first, last)
+        grad_weight, grad_recurrent = whole.split([weight.shape[1], states.shape[2]], 1)
+        found: list[Tensor | None] = [grad_weight, grad_bias, grad_recurrent, None, None]
+        if asks is not None:
+            flat = draw.flatten(0, 1)
+            found[3:] = flat.t() @ states[1:, :, characters:].flatten(0, 1), flat.sum(0)
+        return None, *found, None, None, None, *outs
 
 
 class Pen:
     """A network of one to three layers that writes a point a step, without gradients.
-
-    A row of its state is [h¹, x, w, h², h³], so that what a layer reads, [x, w, hⁿ⁻¹, hⁿ], is a piece of it.
 
     Args:
         layers: for each (weight (4H, 3 + C + H'), recurrent (4H, H), bias (4H,)), the columns of weight in the order
@@ -174,38 +201,25 @@ class Pen:
         if not 1 <= len(layers) <= 3:
             raise ValueError(f"a pen has one to three layers, not {len(layers)}")
         width, read = layers[0][1].shape[1], 0 if window is None else window.characters
-        seen = 3 + read
         new = output[0].new_zeros
-        self.state = new(batch, len(layers) * width + seen)
-        self._h = [slice(0, width), *(slice(seen + n * width, seen + (n + 1) * width) for n in range(1, len(layers)))]
-        self._x, self._w = slice(width, width + 3), slice(width + 3, width + seen)
+        self.seen, self.states = new(batch, 3 + read), new(batch, len(layers) * width)  # [x, w] and [h¹, h², h³]
+        self.raw, self.phi = new(batch, len(output[0])), new(batch, 1)
+        gates, states = new(batch, 4 * width).numpy(), self.states.numpy()
         self._layers = []
         for n, (weight, recurrent, bias) in enumerate(layers):
-            given, below = weight.split([seen, weight.shape[1] - seen], 1)
-            if n == 0:
-                rows, columns = torch.cat([recurrent, given], 1), slice(0, width + seen)
-            elif n == 1:
-                rows, columns = torch.cat([below, given, recurrent], 1), slice(0, 2 * width + seen)
-            else:
-                rows, columns = torch.cat([given, below, recurrent], 1), slice(width, 3 * width + seen)
-            sums, cell = new(batch, 4 * width), new(batch, width)
-            product = (bias.contiguous(), self.state[:, columns], rows.t().contiguous(), sums)
-            hidden = self.state.numpy()[:, self._h[n]]
-            self._layers.append((product, (sums.numpy(), cell.numpy(), cell.numpy(), hidden)))
-        whole = new(len(output[0]), self.state.shape[1])
-        for place, part in zip(self._h, output[0].split(width, 1)):
-            whole[:, place] = part
-        self.raw = new(batch, len(output[0]))
-        self._output = (output[1].contiguous(), self.state, whole.t().contiguous(), self.raw)
+            own, below = (self.states[:, max(m, 0) * width : (m + 1) * width] for m in (n, n - 1))
+            add_up = (_One if batch == 1 else _Many)(self.seen, below, own, weight.detach(), recurrent.detach())
+            given, cell = bias.detach().expand(batch, -1).contiguous().numpy(), new(batch, width).numpy()
+            self._layers.append((add_up, given, (gates, cell, cell, states, n * width)))
+        self._output = _linear(self.states, *output, self.raw)
         self._cost, self._draw = UNIT * batch * width, (np.float32(least), np.float32(correlation))
-        self._looks: Any = None
-        self.phi = new(batch, 1)
+        self._asks: Any = None
         if window is not None:
-            sums, kappa = new(batch, len(window.bias)), new(batch, len(window.bias) // 3)
+            asked, kappa = new(batch, len(window.bias)), new(batch, len(window.bias) // 3).numpy()
             self.phi = new(batch, window.codes.shape[1] + 1)
-            asks = (window.bias.contiguous(), self.state[:, self._h[0]], window.weight.t().contiguous(), sums)
-            moved = (sums.numpy(), kappa.numpy(), kappa.numpy(), *_pool.arrays(window.codes, window.lengths))
-            self._looks = asks, (*moved, self.phi.numpy(), self.state.numpy()[:, self._w])
+            self._asks = _linear(self.states[:, :width], window.weight, window.bias, asked)
+            spelled = _pool.arrays(window.codes, window.lengths)
+            self._moved = asked.numpy(), kappa, kappa, *spelled, self.phi.numpy(), self.seen.numpy(), 3, read
             self._characters = CHARACTER * self.phi.numel()
 
     def step(self, point: Tensor) -> None:
@@ -213,16 +227,14 @@ class Pen:
         it expects next."""
         from regard.kernels import _lstm_loops as loops
 
-        batch = len(self.state)
-        self.state[:, self._x] = point
-        for number, (product, cell) in enumerate(self._layers):
-            _add(*product)
-            _pool.run(loops.cell, batch, self._cost, *cell)
-            if number == 0 and self._looks is not None:
-                asks, moved = self._looks
-                _add(*asks)
-                _pool.run(loops.window, batch, self._characters, *moved)
-        _add(*self._output)
+        batch = len(self.states)
+        self.seen[:, :3] = point
+        for number, (add_up, given, cell) in enumerate(self._layers):
+            _pool.run(loops.cell, batch, self._cost, given, add_up(), *cell)
+            if number == 0 and self._asks is not None:
+                self._asks()
+                _pool.run(loops.window, batch, self._characters, *self._moved)
+        self._output()
 
     def draw(self, noise: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
         """A point (B, 3) of what is expected, with noise (B, 4) and a bias (B,)."""
@@ -231,8 +243,40 @@ class Pen:
         _pool.run(loops.draw, len(out), self._cost, self.raw.numpy(), noise, bias, *self._draw, out)
 
 
-def _add(bias: Tensor, rows: Tensor, weight: Tensor, out: Tensor) -> None:
-    if len(rows) == 1:
-        torch.addmv(bias, weight.t(), rows[0], out=out[0])
-    else:
-        torch.addmm(bias, rows, weight, out=out)
+class _One:
+    """What a layer adds up for one line: its weights are read where they lie."""
+
+    def __init__(self, seen: Tensor, below: Tensor, own: Tensor, weight: Tensor, recurrent: Tensor):
+        self.units, self.cost = own.shape[1], WEIGHT * (weight.numel() + recurrent.numel())
+        self.sums = np.empty((1, len(weight)), np.float32)
+        rows = (row[0].numpy() for row in (seen, below, own))
+        self.args = *rows, *_pool.arrays(weight, recurrent), self.sums[0]
+
+    def __call__(self) -> np.ndarray:
+        from regard.kernels import _lstm_loops as loops
+
+        _pool.run(loops.sums, self.units, self.cost, *self.args)
+        return self.sums
+
+
+class _Many:
+    """The same for many lines, by one product."""
+
+    def __init__(self, seen: Tensor, below: Tensor, own: Tensor, weight: Tensor, recurrent: Tensor):
+        self.rows = seen, below, own
+        self.product = products.Product(torch.cat([weight, recurrent], 1), len(seen))
+
+    def __call__(self) -> np.ndarray:
+        return self.product(torch.cat(self.rows, 1)).numpy()
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Callable[[], object]:
+    """What sets out to x Wᵀ + b."""
+    from regard.kernels import _lstm_loops as loops
+
+    weight, bias = weight.detach(), bias.detach()
+    if len(x) == 1:
+        known = x[0].numpy(), *_pool.arrays(weight, bias), out[0].numpy()
+        return partial(_pool.run, loops.linear, len(weight), WEIGHT * weight.numel(), *known)
+    product = products.Product(weight, len(x))
+    return lambda: torch.add(product(x), bias, out=out)

@@ -40,7 +40,7 @@ from torch.nn import functional
 
 from regard import masks
 from regard.glimpses import MixtureWindow
-from regard.kernels import lstm
+from regard.kernels import lstm, products
 from regard.layers.use import Use
 
 Batch = dict[str, Tensor]
@@ -209,29 +209,28 @@ class Handwriting(nn.Module):
         Args:
             share: what the gradient of the sum over points is multiplied by.
         """
-        given = batch["points"][:, :-1].transpose(0, 1)  # (T, B, 3)
-        run = self._fused if lstm.fits(given, self.output.weight) else self._plain
-        states, phi = run(given, batch, self.config.clip_gates * share)
-        return self.output(states).transpose(0, 1), phi
+        given, limit = batch["points"][:, :-1].transpose(0, 1), self.config.clip_gates * share  # (T, B, 3)
+        if lstm.fits(given, self.output.weight):
+            states, phi = self._fused(given, batch, limit), None
+            raw = products.linear(states, self.output.weight, self.output.bias)
+        else:
+            outs, phi = self._plain(given, batch, limit)
+            raw = self.output(outs)
+        return raw.transpose(0, 1), phi
 
-    def _fused(self, given: Tensor, batch: Batch, limit: float) -> tuple[Tensor, None]:
-        config = self.config
-        read, states = None, list[Tensor]()
+    def _fused(self, given: Tensor, batch: Batch, limit: float) -> list[Tensor]:
+        seen, states, characters = [given], list[Tensor](), self.config.characters
         for number, cell in enumerate(self.cells):
-            weight, recurrent, window = cell.weight_ih, cell.weight_hh, None
-            if number == 0:
-                rows = given
-                if config.characters:
-                    weight, looks = weight.split([3, config.characters], 1)
-                    recurrent, window = torch.cat([looks, recurrent], 1), self._window(batch)
+            weight, recurrent, bias = cell.weight_ih, cell.weight_hh, cell.bias_ih + cell.bias_hh
+            if number == 0 and characters:
+                weight, looks = weight.split([3, characters], 1)
+                recurrent = torch.cat([looks, recurrent], 1)
+                read, state = lstm.layer(seen, weight, bias, recurrent, self._window(batch), limit)
+                seen.append(read)
             else:
-                rows = torch.cat([given, states[-1]] if read is None else [given, read, states[-1]], -1)
-            gates = functional.linear(rows, weight, cell.bias_ih + cell.bias_hh)
-            out = lstm.layer(gates, recurrent, window, limit)
-            if window is not None:
-                read, out = out.split([config.characters, config.hidden], -1)
-            states.append(out)
-        return torch.cat(states, -1), None
+                _, state = lstm.layer([*seen, *states[-1:]], weight, bias, recurrent, None, limit)
+            states.append(state)
+        return states
 
     def _plain(self, given: Tensor, batch: Batch, limit: float) -> tuple[Tensor, Tensor | None]:
         state, outs, phis = self.start(batch), list[Tensor](), list[Tensor]()
@@ -311,36 +310,37 @@ class Handwriting(nn.Module):
         points, phis, expected = [], [], []
         lengths, going, stopped = last.copy(), last > 0, np.zeros(count, bool)
         over = np.full(count, limit + 1)  # since when the text is
-        places = self._text(batch)[1].cpu().numpy() if self.config.characters else None
+        text = self.config.characters > 0
+        places = self._text(batch)[1].cpu().numpy() if text else np.zeros(count, int)
+        rows, within = np.arange(count), np.arange(batch["text"].shape[1] + 1 if text else 1) < places[:, None]
+        up, primes = given[:, 0, 2] > 0.5, int(ends.max(initial=0))
         for t in range(limit):
             phi, raw = pen.step(point)
-            if places is not None:
-                behind = phi[np.arange(count), places]
-                before = np.where(np.arange(phi.shape[1]) < places[:, None], phi, 0).max(1)
-                over = np.where((behind > before) & (t >= ends), np.minimum(over, t), over)
-                since, up = t - over, (point[:, 2] > 0.5).cpu().numpy()
+            if text:
+                over[(phi[rows, places] > (phi * within).max(1)) & (t >= ends) & (t < over)] = t
+                since = t - over
                 late = (since >= 2 * self.config.pace) | ((since >= self.config.pace) & up)
                 here = going & ((since >= 0) & up & (raw[:, 0] > RESTS) | late)
                 lengths[here], stopped[here], going[here] = t, True, False
                 if not going.any():
                     break
             pen.draw(noise[:, t], biases, next_point)
-            forced = t < ends
-            if forced.any():
+            if t < primes:
+                forced = t < ends
                 next_point[forced] = given[forced, t + 1]
             going &= t + 1 < last
             points.append(next_point.copy())
             expected.append(raw.copy())
-            if places is not None:
+            if text:
                 phis.append(phi.copy())
-            point = torch.from_numpy(points[-1]).to(primed)
+            point, up = torch.from_numpy(points[-1]).to(primed), points[-1][:, 2] > 0.5
             if not going.any():
                 break
         new = primed.new_zeros
         width = 1 + 6 * self.config.mixtures
         drawn = torch.from_numpy(np.stack(points, 1)) if points else new(count, 0, 3)
         told = torch.from_numpy(np.stack(expected, 1)) if points else new(count, 0, width)
-        seen = None if places is None else torch.from_numpy(np.stack(phis, 1)) if phis else new(count, 0, 1)
+        seen = None if not text else torch.from_numpy(np.stack(phis, 1)) if phis else new(count, 0, 1)
         return Written(drawn, begins, torch.from_numpy(lengths), seen, told, torch.from_numpy(stopped))
 
     def _pen(self, batch: Batch) -> Any:

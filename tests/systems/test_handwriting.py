@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from contracts.cases.handwriting import CHARACTERS, SIZES, alone, lines
-from regard.kernels import lstm
+from regard.kernels import lstm, products
 from regard.systems.handwriting import CORRELATION, Config, Handwriting, noise_of
 
 
@@ -138,6 +138,44 @@ def test_compiled_gradients_are_those_of_the_parts(characters, clip, plain):
         assert torch.allclose(one, other, atol=1e-5), name
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("characters", [CHARACTERS, 0])
+def test_long_batches_are_trained_as_in_float64(characters, ordered, monkeypatch):
+    """Several blocks of steps, the last one short, with products by oneDNN or by torch; lengths differ."""
+    monkeypatch.setattr(products, "LITTLE", 0 if ordered else 2**60)
+    generator = torch.Generator().manual_seed(2)
+    batch = {"points": torch.randn(7, 161, 3, generator=generator), "lengths": torch.randint(1, 161, (7,))}
+    batch["points"][..., 2] = (batch["points"][..., 2] > 1).float()
+    batch["lengths"][0] = 160
+    batch |= {"text": torch.randint(0, CHARACTERS, (7, 9)), "text_lengths": torch.randint(1, 10, (7,))}
+    model = network(characters, hidden=20, pace=12.0, clip_gates=1e9, clip_output=1e9)
+    twin = network(characters, torch.float64, hidden=20, pace=12.0, clip_gates=1e9, clip_output=1e9)
+    twin.load_state_dict(model.state_dict())
+    assert len(products.Blocks(160, 7).spans) == 3
+    loss, expected_loss = model(batch)["loss"], twin(double(batch))["loss"]
+    assert loss.item() == pytest.approx(expected_loss.item(), rel=1e-5)
+    found = torch.autograd.grad(loss, list(model.parameters()))
+    expected = torch.autograd.grad(expected_loss, list(twin.parameters()))
+    for name, one, other in zip(dict(model.named_parameters()), found, expected):
+        assert torch.allclose(one.double(), other, atol=1e-4 * other.abs().max()), name
+
+
+def test_gradients_can_be_asked_twice():
+    model, batch = network(), lines()
+    loss, parameters = model(batch)["loss"], list(model.parameters())
+    first = torch.autograd.grad(loss, parameters, retain_graph=True)
+    for one, other in zip(first, torch.autograd.grad(loss, parameters)):
+        assert torch.equal(one, other)
+
+
+def test_autocast_takes_the_parts():
+    model, batch = network(), lines()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not lstm.fits(batch["points"])
+        found = model(batch)["loss"]
+    assert found.item() == pytest.approx(model(batch)["loss"].item(), rel=0.05)
+
+
 def test_clipping_bounds_what_a_point_can_do():
     """One point far away: without clipping its gradient is thousands of times as large."""
     batch = {name: value[:1] for name, value in lines().items()}
@@ -188,6 +226,14 @@ def test_compiled_writing_is_that_of_the_parts(characters, primed, plain):
     if characters:
         assert torch.allclose(found.phi, expected.phi, atol=1e-4)
     assert torch.allclose(found.expected, expected.expected, atol=1e-3)
+
+
+def test_ordered_weights_write_the_same(monkeypatch, plain):
+    model, batch = network(), lines()
+    monkeypatch.setattr(products, "LITTLE", 0)
+    found = model.write(batch, most=12, seeds=[1, 2, 3, 4], bias=0.5)
+    plain()
+    same(found, model.write(batch, most=12, seeds=[1, 2, 3, 4], bias=0.5))
 
 
 def test_batched_equals_one_by_one():
