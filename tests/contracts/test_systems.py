@@ -50,6 +50,19 @@ class TestSystem:
                 continue
             assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), path
 
+    def test_it_trains_in_bfloat16(self, name, case):
+        """As ``precision=bfloat16`` has it: finite, and near what it is in float32."""
+        model, batch = build(name, case), case.batch()
+        plain = run(model, batch)
+        with torch.autocast("cpu", torch.bfloat16):
+            out = run(model, batch)
+        out["loss"].backward()
+        for path, parameter in model.named_parameters():
+            assert parameter.grad is None or torch.isfinite(parameter.grad).all(), path
+        assert out["count"] == plain["count"]
+        for key in out:
+            assert torch.isfinite(out[key]), key
+
     def test_batch_mates_and_padding_do_not_matter(self, name, case):
         if case.alone is None:
             pytest.skip("its examples cannot be told apart")
