@@ -92,6 +92,15 @@ def mixed(value: Any) -> list[Any] | None:
     return value if len(kinds) > 1 else next(filter(None, map(mixed, value)), None)
 
 
+def at_least(config: Any, *names: str, **least: float) -> None:
+    """A ValueError unless the settings of these names are at least 1, and others at least the number given for them.
+    None passes."""
+    for name, number in {**dict.fromkeys(names, 1), **least}.items():
+        value = getattr(config, name)
+        if value is not None and not value >= number:  # NaN does not pass
+            raise ValueError(f"{name} must be at least {number}, not {value}")
+
+
 def describe(kind: Any) -> str:
     """A type in words: ``int or None``."""
     origin, inner = get_origin(kind), get_args(kind)

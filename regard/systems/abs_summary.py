@@ -27,6 +27,7 @@ from torch.nn.functional import avg_pool1d, pad
 
 import regard
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.use import Use
@@ -57,9 +58,7 @@ class Config:
     spread: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, least in (("longest", 1), ("embedding", 1), ("hidden", 1), ("context", 1), ("smoothing", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is at least {least}, not {getattr(self, name)}")
+        at_least(self, "longest", "embedding", "hidden", "context", smoothing=0)
 
 
 class AbsSummary(nn.Module):

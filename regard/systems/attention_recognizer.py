@@ -34,6 +34,7 @@ from torch import Tensor, nn
 import regard
 from regard import masks
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.listener import CELLS, Listener, shares, spread
@@ -92,12 +93,10 @@ class Config:
             raise ValueError(f"score cannot be {self.score!r}: {nearest(self.score, SCORES)}")
         if self.cell not in CELLS:
             raise ValueError(f"cell cannot be {self.cell!r}: {nearest(self.cell, CELLS)}")
-        for name in ("listener", "layers", "join", "embedding", "decoder", "maxout", "attention", "filters", "spacing"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")
-        for name in ("monotonic", "keep", "window"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is at least 0, not {getattr(self, name)}")
+        at_least(
+            self, "listener", "layers", "join", "embedding", "decoder", "maxout", "attention", "filters", "spacing"
+        )
+        at_least(self, monotonic=0, keep=0, window=0)
         if self.smooth and (self.sharpen != 1 or self.keep):
             raise ValueError("smooth shares the focus, sharpen and keep narrow it: choose one")
 

@@ -33,6 +33,7 @@ from torch.nn.functional import nll_loss
 
 import regard
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Bidirectional
@@ -66,9 +67,7 @@ class Config:
     dropout: float = 0.4
 
     def __post_init__(self) -> None:
-        for name in ("vocab", "embedding", "hidden", "joint"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "vocab", "embedding", "hidden", "joint")
 
 
 class ChoiceReader(nn.Module):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard._settings import at_least
 from regard.layers import objects
 from regard.layers.glimpse import check_images
 from regard.layers.use import Use
@@ -52,9 +53,7 @@ class Config:
     standardize: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("channels", "height", "width", "classes", "objects", "kernel", "stride", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "channels", "height", "width", "classes", "objects", "kernel", "stride", "hidden")
         if any(width < 1 for width in self.widths):
             raise ValueError(f"widths must be at least 1, not {list(self.widths)}")
         smaller = min(self.height, self.width)

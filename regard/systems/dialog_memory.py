@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
 import regard
+from regard._settings import at_least
 from regard.layers.answers import Answerer, loss
 from regard.layers.dropout import Dropout
 from regard.layers.use import Use
@@ -67,9 +68,7 @@ class Config:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("vocab", "types", "tasks", "dim", "hops"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "vocab", "types", "tasks", "dim", "hops")
 
 
 class Network(nn.Module):

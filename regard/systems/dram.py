@@ -40,6 +40,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard._settings import at_least
 from regard.glimpses import Retina
 from regard.layers import objects
 from regard.layers.glimpse import Core, check_images
@@ -94,12 +95,8 @@ class Config:
     standardize: bool = False
 
     def __post_init__(self) -> None:
-        for name in (*("channels", "height", "width", "classes", "objects", "glimpses"), "size", "scales", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name, least in {"rollouts": 1, "test_rollouts": 0, "filters": 0, "context": 0}.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "channels", "height", "width", "classes", "objects", "glimpses", "size", "scales", "hidden")
+        at_least(self, "rollouts", test_rollouts=0, filters=0, context=0)
         if self.pace <= 0:
             raise ValueError(f"pace = {self.pace}: the locations would never move")
         if self.std <= 0:

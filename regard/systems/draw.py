@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.glimpses import FilterBank
 from regard.layers.use import Use
 
@@ -67,9 +68,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.goal not in GOALS:
             raise ValueError(f"goal cannot be {self.goal!r}: {nearest(self.goal, GOALS)}")
-        for name in ("channels", "height", "width", "classes", "steps", "hidden", "latent", "read", "write"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "channels", "height", "width", "classes", "steps", "hidden", "latent", "read", "write")
         for name in ("read", "write"):
             if self.attention and getattr(self, name) > min(self.height, self.width):
                 raise ValueError(

@@ -34,6 +34,7 @@ from torch.nn.functional import nll_loss
 
 import regard
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Bidirectional
@@ -71,9 +72,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.entities:
             raise ValueError(f"{self.entities} entities: this reader answers with spans")
-        for name in ("vocab", "embedding", "hidden", "layers", "longest"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "vocab", "embedding", "hidden", "layers", "longest")
 
 
 class Read(nn.Module):

@@ -40,6 +40,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.glimpses import Retina
 from regard.layers.glimpse import check_images
 from regard.layers.use import Use
@@ -86,9 +87,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise ValueError(f"policy cannot be {self.policy!r}: {nearest(self.policy, POLICIES)}")
-        for name in ("channels", "height", "width", "classes", "fixations", "size", "grid", "factors", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "channels", "height", "width", "classes", "fixations", "size", "grid", "factors", "hidden")
         if self.rings < 0 or self.generative < 0 or self.sharpness <= 0:
             told = f"rings = {self.rings}, generative = {self.generative}, sharpness = {self.sharpness}"
             raise ValueError(f"{told}: not negative, and the last above 0")

@@ -32,6 +32,7 @@ from torch.nn import functional
 
 from regard import kernels
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.edges import EdgeAttention, Edges
 from regard.layers.use import Use
 from regard.scores import LeakyAdditive, LeakyConcat
@@ -65,9 +66,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.attention not in ATTENTION:
             raise ValueError(f"attention cannot be {self.attention!r}: {nearest(self.attention, ATTENTION)}")
-        for name in ("features", "classes", "layers", "heads", "hidden", "out_heads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "features", "classes", "layers", "heads", "hidden", "out_heads")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout = {self.dropout}: it is a share, at least 0 and below 1")
 

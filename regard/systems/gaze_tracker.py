@@ -32,6 +32,7 @@ from torch.nn import functional
 
 import regard
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.glimpses import Bilinear
 from regard.layers.use import Use
 from regard.scores import Gaussian
@@ -87,9 +88,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise ValueError(f"policy cannot be {self.policy!r}: {nearest(self.policy, POLICIES)}")
-        for name in ("channels", "height", "width", "particles", "grid", "cells", "hidden", "kept"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "channels", "height", "width", "particles", "grid", "cells", "hidden", "kept")
         if min(self.share, self.bandwidth, self.noise) <= 0 or not 0 < self.rate <= 1 or not 0 <= self.adapt <= 1:
             raise ValueError("share, bandwidth and noise are above 0, rate and adapt at most 1")
         if min(self.doubt, self.drift, self.scale_noise) < 0:

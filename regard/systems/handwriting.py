@@ -39,6 +39,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard import masks
+from regard._settings import at_least
 from regard.glimpses import MixtureWindow
 from regard.kernels import lstm, products
 from regard.layers.use import Use
@@ -78,9 +79,7 @@ class Config:
     clip_gates: float = 10.0
 
     def __post_init__(self) -> None:
-        for name, least in {"characters": 0, "hidden": 1, "layers": 1, "window": 1, "mixtures": 1}.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        at_least(self, "hidden", "layers", "window", "mixtures", characters=0)
         for name in ("pace", "least", "clip_output", "clip_gates"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be more than 0, not {getattr(self, name)}")

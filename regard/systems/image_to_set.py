@@ -44,6 +44,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits, cross_entropy, logsigmoid
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.layers.dropout import Dropout
 from regard.layers.grid import Grid
 from regard.layers.transformer import Decoder, LayerConfig
@@ -95,9 +96,7 @@ class Config:
             raise ValueError(f"no predictor is called {self.predictor!r}: {nearest(self.predictor, PREDICTORS)}")
         if self.cardinality and self.predictor == "transformer":
             raise ValueError("the Transformer ends by itself: cardinality is for bce, iou and td")
-        for name in ("eos_weight", "cardinality_weight", "mix"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is at least 0, not {getattr(self, name)}")
+        at_least(self, eos_weight=0, cardinality_weight=0, mix=0)
 
 
 class ImageToSet(nn.Module):

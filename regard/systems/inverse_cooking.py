@@ -43,6 +43,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 import regard
 from regard import masks
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.grid import Grid
@@ -89,9 +90,7 @@ class Config:
         LayerConfig.of(self)  # an error should come now
         if self.fusion not in FUSIONS:
             raise ValueError(f"no fusion is called {self.fusion!r}: {nearest(self.fusion, FUSIONS)}")
-        for name in ("set_weight", "shrink"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is at least 0, not {getattr(self, name)}")
+        at_least(self, set_weight=0, shrink=0)
 
 
 class Layer(nn.Module):

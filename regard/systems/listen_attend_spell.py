@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 import regard
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.listener import Listener, shares, spread
@@ -65,9 +66,7 @@ class Config:
     spacing: int = 4
 
     def __post_init__(self) -> None:
-        for name in ("listener", "join", "embedding", "speller", "layers", "attention", "spacing"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")
+        at_least(self, "listener", "join", "embedding", "speller", "layers", "attention", "spacing")
         if not 0 <= self.sampling <= 1:
             raise ValueError(f"sampling, a share of the characters, is between 0 and 1, not {self.sampling}")
         if self.pyramid < 0:

@@ -50,6 +50,7 @@ from torch.nn.functional import cross_entropy, pad
 
 import regard
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.layers.restarts import Contest, apart
 from regard.layers.sentences import ages, count_words, position_weights
 from regard.layers.use import Use
@@ -92,9 +93,7 @@ class Config:
             raise ValueError(f"{len(self.words)} sizes of vocabularies for {len(self.memory)} sizes of memories")
         if min(self.words) < 2 or min(self.memory) < 1:
             raise ValueError(f"a task has words and sentences: not words = {self.words}, memory = {self.memory}")
-        for name in ("restarts", "dim", "hops", "linear_patience"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "restarts", "dim", "hops", "linear_patience")
         if not 0.0 <= self.noise <= 1.0 or min(self.clip, self.empty) < 0:
             raise ValueError(f"noise = {self.noise} is a share, clip = {self.clip} and empty = {self.empty} at least 0")
         for name, known in {"tying": TYINGS, "encoding": ENCODINGS}.items():

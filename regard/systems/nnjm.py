@@ -34,6 +34,7 @@ from torch.nn.functional import one_hot, pad
 
 import regard
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.use import Use
@@ -65,9 +66,7 @@ class Config:
     spread: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, least in (("history", 1), ("radius", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is at least {least}, not {getattr(self, name)}")
+        at_least(self, "history", radius=0)
         if not self.normalize >= 0:
             raise ValueError(f"normalize, the weight of (log Z)², is at least 0, not {self.normalize}")
 

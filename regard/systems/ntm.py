@@ -37,6 +37,7 @@ from torch.nn import functional
 
 import regard
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.kernels import turing
 from regard.layers.use import Use
 from regard.normalizers import Softmax
@@ -77,9 +78,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.controller not in CONTROLLERS:
             raise ValueError(f"no controller is called {self.controller!r}: {nearest(self.controller, CONTROLLERS)}")
-        for name in ("inputs", "outputs", "rows", "width", "reads", "writes", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "inputs", "outputs", "rows", "width", "reads", "writes", "hidden")
         if self.reach < 0:
             raise ValueError(f"reach cannot be negative: {self.reach}")
         if self.train_rows is not None:

@@ -34,6 +34,7 @@ from torch.nn import functional
 
 import regard
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Bidirectional
@@ -68,9 +69,7 @@ class Config:
     spread: float = 0.1
 
     def __post_init__(self) -> None:
-        for name in ("longest", "embedding", "hidden", "attention"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")
+        at_least(self, "longest", "embedding", "hidden", "attention")
         if not self.coverage >= 0:
             raise ValueError(f"coverage, the weight of a loss, is at least 0, not {self.coverage}")
 

@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.layers.glimpse import CORES, Core, GlimpseNetwork, check_images
 from regard.layers.reinforce import discounted, log_normal, policy_terms, repeated
 from regard.layers.use import Use
@@ -90,9 +91,9 @@ class Config:
         for name, known in {"core": CORES, "policy": POLICIES, "start": STARTS}.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} cannot be {getattr(self, name)!r}: {nearest(getattr(self, name), known)}")
-        for name in ("channels", "height", "width", "classes", "glimpses", "size", "scales", "what", "where", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(
+            self, "channels", "height", "width", "classes", "glimpses", "size", "scales", "what", "where", "hidden"
+        )
         if self.rollouts < 1 or self.test_rollouts < 0 or self.location_hidden < 0:
             raise ValueError(
                 f"rollouts = {self.rollouts}, test_rollouts = {self.test_rollouts}, location_hidden = "

@@ -31,6 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.layers import catch
 from regard.layers.glimpse import CORES, Core, GlimpseNetwork
 from regard.layers.reinforce import discounted, log_normal
@@ -71,9 +72,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.core not in CORES:
             raise ValueError(f"core cannot be {self.core!r}: {nearest(self.core, CORES)}")
-        for name in ("paddle", "size", "scales", "what", "where", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "paddle", "size", "scales", "what", "where", "hidden")
         if self.std <= 0:
             raise ValueError(f"std = {self.std}: without a spread no other place is ever tried")
         if max(self.size, self.paddle) > min(self.height, self.width):

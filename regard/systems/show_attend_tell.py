@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 
 import regard
+from regard._settings import at_least
 from regard.layers import reinforce, text
 from regard.layers.attentive_lstm import AttentiveLSTM
 from regard.layers.grid import Grid
@@ -77,9 +78,7 @@ class Config:
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("penalty", "reinforce", "entropy", "soft_steps"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is at least 0, not {getattr(self, name)}")
+        at_least(self, penalty=0, reinforce=0, entropy=0, soft_steps=0)
         if self.attention < 1:
             raise ValueError(f"attention, the width of the score, is at least 1, not {self.attention}")
         if not 0 <= self.expected <= 1:

@@ -33,6 +33,7 @@ from torch.nn import functional
 
 import regard
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.layers.restarts import Linears
 from regard.layers.use import Use
 from regard.normalizers import Hard, Softmax
@@ -75,9 +76,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.structure not in ACTIONS:
             raise ValueError(f"no structure is called {self.structure!r}: {nearest(self.structure, ACTIONS)}")
-        for name in ("symbols", "hidden", "stacks", "tops", "depth", "restarts"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "symbols", "hidden", "stacks", "tops", "depth", "restarts")
 
 
 VARIANTS: dict[str, dict[str, Any]] = {"list": {"structure": "list", "stacks": 5}}

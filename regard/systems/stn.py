@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.glimpses.spatial_transformer import SpatialTransformer, numbers
 from regard.layers.use import Use
 
@@ -78,9 +79,7 @@ class Config:
             raise ValueError(f"body cannot be {self.body!r}: {nearest(self.body, BODIES)}")
         if self.transformer not in TRANSFORMERS:
             raise ValueError(f"transformer cannot be {self.transformer!r}: {nearest(self.transformer, TRANSFORMERS)}")
-        for name in ("channels", "height", "width", "classes", "transformers", "filters", "parameters"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "channels", "height", "width", "classes", "transformers", "filters", "parameters")
         if not self.pace > 0:
             raise ValueError(f"pace must be more than 0, not {self.pace}")
         if not self.spring >= 0:

@@ -38,6 +38,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.attentive_lstm import AttentiveLSTM, State
 from regard.layers.frames import Frames
@@ -75,9 +76,7 @@ class Config:
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("attention", "motion"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}, a width, is at least 1, not {getattr(self, name)}")
+        at_least(self, "attention", "motion")
 
 
 class TemporalAttention(AttentiveLSTM):

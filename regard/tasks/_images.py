@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.axes import Axis, Places
 from regard.data import SPLITS, photographs, scenes
 from regard.data.download import locate
@@ -61,9 +62,7 @@ class ImageConfig:
     """Of scenes."""
 
     def __post_init__(self) -> None:
-        for name in ("batch", "train_size", "valid_size", "test_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "batch", "train_size", "valid_size", "test_size")
         if self.fit not in FITS:
             raise ValueError(f"fit cannot be {self.fit!r}: {nearest(self.fit, FITS)}")
         scenes.check(self.pixels, self.objects)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard._settings import at_least
 from regard.data import SPLITS, made_text, running
 from regard.data.tokens import LEVELS, Tokenizer
 from regard.tasks.task import LANGUAGE, AskedTask, Batch, Chunk, Loader, check_split
@@ -50,9 +51,7 @@ class RunningConfig:
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             raise ValueError(f"level is one of {', '.join(LEVELS)}, not {self.level!r}")
-        for name, least in (("length", 4), ("batch", 1), ("made_size", 10), ("memory", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "batch", "memory", length=4, made_size=10)
         for name in ("valid_share", "test_share"):
             if not 0 < getattr(self, name) < 0.5:
                 raise ValueError(f"{name} = {getattr(self, name)}: a share between 0 and 0.5")

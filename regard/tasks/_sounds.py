@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard._settings import at_least
 from regard.axes import Axis, Spectrogram, Words
 from regard.data import sound, subtitles
 from regard.data.sound import HOP, Mel
@@ -85,17 +86,13 @@ class Sounds:
     """Of what is generated."""
 
     def __post_init__(self) -> None:
-        for name in ("batch", "bands"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "batch", "bands")
         if self.longest <= 0:
             raise ValueError(f"longest = {self.longest}: a recording has a length, in seconds")
         for name in ("speed", "warp"):
             if not 0 <= getattr(self, name) < 0.25:
                 raise ValueError(f"{name} = {getattr(self, name)}: a share from 0 to below 0.25")
-        for name in ("noise", "mask_times", "mask_bands"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 0")
+        at_least(self, noise=0, mask_times=0, mask_bands=0)
 
 
 class SoundTask(AskedTask):

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.data import stories, worlds
 from regard.data.download import locate
 from regard.data.stories import Question
@@ -58,9 +59,7 @@ class Config:
 
     def __post_init__(self) -> None:
         numbers(self.tasks)
-        for name in ("memory", "batch", "train_size", "test_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "memory", "batch", "train_size", "test_size")
         if not 0.0 < self.valid < 1.0:
             raise ValueError(f"valid = {self.valid}: it is a share between 0 and 1")
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard._settings import at_least
 from regard.axes import Words
 from regard.data import SPLITS, captions, scenes
 from regard.data.captions import Captioned
@@ -44,9 +45,7 @@ class Config(ImageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("min_count", 1), ("max_length", 2)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "min_count", max_length=2)
         if self.objects > 3:
             raise ValueError(f"objects = {self.objects}: of more than 3 there is too much to say in a caption")
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from regard._settings import at_least
 from regard.tasks.task import VISION, Batch, GeneratedTask
 
 
@@ -35,9 +36,7 @@ class Config:
     measured: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("paddle", "batch", "batches", "measured"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "paddle", "batch", "batches", "measured")
         if self.size < max(3, self.paddle):
             raise ValueError(f"size = {self.size}: a screen has 3 rows or more, and holds a paddle of {self.paddle}")
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, parts, talks, turns
 from regard.data.download import locate
@@ -57,10 +58,8 @@ class Config:
     """Made dialogues."""
 
     def __post_init__(self) -> None:
-        least = {"turns": 1, "min_count": 1, "max_source": 2, "max_length": 2, "batch": 1}
-        for name, number in (least | {"train_size": 1, "valid_size": 1, "test_size": 1}).items():
-            if getattr(self, name) < number:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
+        at_least(self, "turns", "min_count", "batch", max_source=2, max_length=2)
+        at_least(self, "train_size", "valid_size", "test_size")
 
 
 Item = tuple[int, ...]

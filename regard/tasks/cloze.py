@@ -28,6 +28,7 @@ from typing import ClassVar
 import numpy as np
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.data.cloze import FOLDERS, HOLE, MARK, question, read_folder, stories
 from regard.data.download import locate
 from regard.data.passages import Question, Text, Typed
@@ -63,9 +64,7 @@ class Config:
     least: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in {"facts": 3, "train_size": 1, "test_size": 1, "batch": 1, "longest": 1, "words": 1}.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "train_size", "test_size", "batch", "longest", "words", facts=3)
         if self.entities < 2 * self.facts:
             raise ValueError(f"entities = {self.entities}: {self.facts} facts need at least {2 * self.facts}")
         if not 0.0 <= self.habit <= 1.0:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard._settings import at_least
 from regard.data import conversations, parts
 from regard.data.conversations import JESSICA, TALK, document
 from regard.data.download import locate
@@ -55,9 +56,7 @@ class Config:
     least: int = 2
 
     def __post_init__(self) -> None:
-        for name, least in {"stories": 3, "batch": 1, "longest": 1, "words": 1, "turns": 0, "least": 1}.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "batch", "longest", "words", "least", stories=3, turns=0)
 
 
 class Conversations(Squad):

@@ -29,6 +29,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, dishes, recipes
 from regard.data.dishes import Dish
@@ -84,9 +85,7 @@ class Config(ImageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("min_count", 1), ("min_recipes", 1), ("max_length", 2)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "min_count", "min_recipes", max_length=2)
         for name in ("pictured", "hide_image", "hide_ingredients"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}, a share, is between 0 and 1, not {getattr(self, name)}")

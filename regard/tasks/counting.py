@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.tasks.task import MEMORY, Batch, GeneratedTask
 
 
@@ -69,9 +70,7 @@ class Config:
                 f"{self.language} needs {self.fewest} <= shortest <= longest <= longest_test, not "
                 f"{self.shortest}, {self.longest} and {self.longest_test}"
             )
-        for name in ("length", "batch", "batches"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "length", "batch", "batches")
 
     @property
     def fewest(self) -> int:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
+from regard._settings import at_least
 from regard.axes import Axis, Sentences
 from regard.data import SPLITS, dialogs, turns
 from regard.data.dialogs import Dialog, Fact, Folder
@@ -55,9 +56,7 @@ class Config:
     def __post_init__(self) -> None:
         if not numbers(self.tasks):
             raise ValueError(f"tasks = {self.tasks!r}: numbers from 1 to 6 with commas between, each once")
-        for name in ("memory", "batch", "train_size", "valid_size", "test_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "memory", "batch", "train_size", "valid_size", "test_size")
 
 
 def numbers(text: str) -> list[int]:

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
+from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, choices, parts
 from regard.data.choices import MOST, Choosing
@@ -61,9 +62,7 @@ class Config:
     """Made dialogues."""
 
     def __post_init__(self) -> None:
-        for name in ("longest", "min_count", "batch", "train_size", "valid_size", "test_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "longest", "min_count", "batch", "train_size", "valid_size", "test_size")
 
 
 class Item(NamedTuple):

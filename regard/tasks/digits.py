@@ -38,6 +38,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.data import house_numbers
 from regard.data import images as files
 from regard.data.canvases import DISTORTIONS, Addends, Distorted, Pairs, Plain, Plan, Scattered, drawn
@@ -96,11 +97,7 @@ class Config:
             raise ValueError(f"kind cannot be {self.kind!r}: {nearest(self.kind, KINDS)}")
         if self.distortion not in DISTORTIONS:
             raise ValueError(f"distortion cannot be {self.distortion!r}: {nearest(self.distortion, DISTORTIONS)}")
-        least = {"size": 0, "height": 0, "clutter": 0, "piece": 1, "batch": 1, "valid": 1, "examples": 0, "drawn": 10}
-        least["most"] = 1
-        for name, number in least.items():
-            if getattr(self, name) < number:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
+        at_least(self, "piece", "batch", "valid", "most", size=0, height=0, clutter=0, examples=0, drawn=10)
         if self.height and self.kind not in PAIRS:
             raise ValueError(f"height = {self.height}: pictures of the kind {self.kind!r} are squares; give their size")
         if self.ordered and self.kind not in ("two", "house"):

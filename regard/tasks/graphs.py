@@ -34,6 +34,7 @@ import torch
 from torch import Tensor
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.data import graph_files
 from regard.data.download import locate
 from regard.data.graph_batches import Sampler, join
@@ -81,10 +82,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.normalize not in NORMALIZE:
             raise ValueError(f"normalize cannot be {self.normalize!r}: {nearest(self.normalize, NORMALIZE)}")
-        least = {"batch_graphs": 1, "neighbours": 0, "hops": 1, "batch_nodes": 1, "nodes": 30, "graphs": 1, "keys": 2}
-        for name, number in least.items():
-            if getattr(self, name) < number:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
+        at_least(self, "batch_graphs", "hops", "batch_nodes", "graphs", neighbours=0, nodes=30, keys=2)
 
 
 class Graphs(Task):

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, letters, strokes
 from regard.data.download import locate
@@ -79,10 +80,8 @@ class Config:
     """Of made lines."""
 
     def __post_init__(self) -> None:
-        least = {"longest": 2, "max_points": 2}
-        for name in ("batch", "every", "join", "max_points", "min_count", "longest", *(f"{s}_size" for s in SPLITS)):
-            if getattr(self, name) < least.get(name, 1):
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least.get(name, 1)}")
+        at_least(self, "batch", "every", "join", "min_count", longest=2, max_points=2)
+        at_least(self, "train_size", "valid_size", "test_size")
         if self.join > 1 and self.text:
             raise ValueError(f"join = {self.join} is for drawings, which have no text: say text=false")
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from regard._settings import at_least
 from regard.data import captions, image_sets, scenes
 from regard.data.captions import Captioned
 from regard.data.image_sets import LABELS, Nouns
@@ -38,8 +39,7 @@ class Config(ImageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.most_frequent < 1:
-            raise ValueError(f"most_frequent = {self.most_frequent}: it must be at least 1")
+        at_least(self, "most_frequent")
 
 
 class ImageSets(ImageTask):

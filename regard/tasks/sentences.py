@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
+from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, made_text, parts, sentences
 from regard.data.download import locate
@@ -69,9 +70,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             raise ValueError(f"level is one of {', '.join(LEVELS)}, not {self.level!r}")
-        for name, least in (("batch", 1), ("max_length", 4), ("train_size", 1), ("valid_size", 1), ("test_size", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "batch", "train_size", "valid_size", "test_size", max_length=4)
         if not 0 < self.share <= 1:
             raise ValueError(f"share = {self.share}: more than 0 and at most 1")
 

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard._settings import at_least
 from regard.data import SPLITS, made_speech, sound, utterances
 from regard.data.download import locate
 from regard.data.lines import BadLines, numbered_lines
@@ -70,9 +71,7 @@ class Config(Sounds):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("max_length", "words", "train_size", "valid_size", "test_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "max_length", "words", "train_size", "valid_size", "test_size")
         if self.grow < 0:
             raise ValueError(f"grow = {self.grow}: epochs are not negative")
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard._settings import at_least
 from regard.data import SPLITS, made_speech, sound, utterances
 from regard.data.download import locate
 from regard.data.made_speech import Voice
@@ -58,9 +59,7 @@ class Config(Sounds):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("most", "stretch", "train_size", "valid_size", "test_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least 1")
+        at_least(self, "most", "stretch", "train_size", "valid_size", "test_size")
         if self.grow < 0 or not 0 <= self.repeat <= 1 or not 0 <= self.least_gap <= self.most_gap:
             told = f"grow = {self.grow}, repeat = {self.repeat}, gaps from {self.least_gap} to {self.most_gap}"
             raise ValueError(f"{told}: not negative, repeat at most 1, and the least gap not above the most")

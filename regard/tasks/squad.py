@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from regard._settings import at_least
 from regard.data.download import locate
 from regard.data.passages import Question, Text, Typed
 from regard.data.squad import cut, files, make, parse, read
@@ -53,9 +54,7 @@ class Config:
     least: int = 5
 
     def __post_init__(self) -> None:
-        for name, least in {"articles": 3, "batch": 1, "longest": 1, "words": 1}.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "batch", "longest", "words", articles=3)
         if min(self.valid, self.test) <= 0 or self.valid + self.test >= 1:
             raise ValueError(f"valid = {self.valid}, test = {self.test}: shares above 0, together below 1")
 

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, made_reports, summaries
 from regard.data.download import locate
@@ -76,10 +77,8 @@ class Config:
     """Made reports."""
 
     def __post_init__(self) -> None:
-        least = {"vocab": 1, "min_count": 1, "max_source": 1, "max_length": 2, "batch": 1}
-        for name, number in (least | {"train_size": 1, "valid_size": 1, "test_size": 1}).items():
-            if getattr(self, name) < number:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
+        at_least(self, "vocab", "min_count", "max_source", "batch", max_length=2)
+        at_least(self, "train_size", "valid_size", "test_size")
 
 
 class Item(NamedTuple):

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
+from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, made_text, parts, tags
 from regard.data.download import locate
@@ -63,10 +64,7 @@ class Config:
     """Made sentences."""
 
     def __post_init__(self) -> None:
-        least = {"min_count": 1, "batch": 1, "max_length": 8, "train_size": 1, "valid_size": 1, "test_size": 1}
-        for name, number in least.items():
-            if getattr(self, name) < number:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {number}")
+        at_least(self, "min_count", "batch", "train_size", "valid_size", "test_size", max_length=8)
 
 
 class Item(NamedTuple):

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.tasks.task import MEMORY, Batch, GeneratedTask
 
 PAPER: dict[str, dict[str, Any]] = {
@@ -77,9 +78,7 @@ class Config:
             raise ValueError(f"the top {self.top} of {self.shortest} vectors cannot be asked for")
         if self.what == "ngrams" and self.bits != 1:
             raise ValueError(f"ngrams are of single bits: bits=1, not {self.bits}")
-        for name in ("bits", "repeats", "item", "order", "top", "batch", "batches", "measured"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "bits", "repeats", "item", "order", "top", "batch", "batches", "measured")
 
 
 class Tapes(GeneratedTask):

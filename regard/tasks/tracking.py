@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from regard._settings import at_least
 from regard.data import films
 from regard.data.download import locate
 from regard.tasks.task import SPLITS, VISION, Batch, Loader, Task, generated
@@ -48,9 +49,7 @@ class Config:
     measured: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("batch", "batches", "measured"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, "batch", "batches", "measured")
         if (
             min(self.length, self.trained) < 2
             or self.size < films.DIGIT

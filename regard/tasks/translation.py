@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.data import corpora
 from regard.data import text as texts
 from regard.data.download import locate
@@ -74,9 +75,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             raise ValueError(f"no level of text is called {self.level!r}: {nearest(self.level, LEVELS)}")
-        for name, least in (("max_length", 2), ("batch_tokens", 1), ("valid_size", 0), ("test_size", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "batch_tokens", max_length=2, valid_size=0, test_size=0)
         if self.columns:
             _columns(self.columns)
 

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 from regard._lazy import nearest
+from regard._settings import at_least
 from regard.axes import Axis, Frames, Words
 from regard.data import SPLITS, clips, moves, photographs
 from regard.data.download import locate
@@ -82,10 +83,7 @@ class Config:
     """Of generated clips."""
 
     def __post_init__(self) -> None:
-        least = {"max_length": 2}
-        for name in ("batch", "frames", "min_count", "max_length", "train_size", "valid_size", "test_size"):
-            if getattr(self, name) < least.get(name, 1):
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least.get(name, 1)}")
+        at_least(self, "batch", "frames", "min_count", "train_size", "valid_size", "test_size", max_length=2)
         if self.fit not in FITS:
             raise ValueError(f"fit cannot be {self.fit!r}: {nearest(self.fit, FITS)}")
         moves.check(self.pixels, self.length, self.events)

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from regard._settings import at_least
 from regard.data import SPLITS, scenes, visual_questions
 from regard.data.photographs import Photograph
 from regard.data.tokens import UNKNOWN, Ragged
@@ -59,9 +60,7 @@ class Config(ImageConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         scenes.check(self.pixels, self.objects, self.least)
-        for name, least in (("min_count", 1), ("answers", 2), ("max_length", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)}: it must be at least {least}")
+        at_least(self, "min_count", "max_length", answers=2)
         if self.relational is not None and not 0 <= self.relational <= 1:
             raise ValueError(f"relational, a share of the scenes, is between 0 and 1, not {self.relational}")
 

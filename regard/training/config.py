@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regard._lazy import nearest
+from regard._settings import at_least
 
 if TYPE_CHECKING:
     import torch
@@ -133,20 +134,14 @@ class TrainConfig:
             raise ValueError("the schedule 'noam' needs width, the model's width")
         if self.schedule == "cosine" and self.steps is None and self.epochs is None:
             raise ValueError("the schedule 'cosine' needs to know its end: give steps or epochs, not only minutes")
-        self._at_least(1, "accumulate", "log_every", "threads", "width", "decay_patience")
-        self._at_least(0, "steps", "epochs", "minutes", "warmup", "validate_every", "patience", "keep", "average")
-        self._at_least(0, "decay_after", "min_lr", "checkpoint_minutes", "weight_decay", "momentum")
+        at_least(self, "accumulate", "log_every", "threads", "width", "decay_patience")
+        at_least(self, steps=0, epochs=0, minutes=0, warmup=0, validate_every=0, patience=0, keep=0, average=0)
+        at_least(self, decay_after=0, min_lr=0, checkpoint_minutes=0, weight_decay=0, momentum=0)
         self._more_than(0, "lr", "clip", "epsilon", "rho", "decay", "decay_every")
         if self.betas is not None:
             if len(self.betas) != 2:
                 raise ValueError(f"betas are two numbers, not {list(self.betas)}")
             object.__setattr__(self, "betas", tuple(self.betas))  # TOML has lists only
-
-    def _at_least(self, least: float, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise ValueError(f"{name} must be at least {least}, not {value}")
 
     def _more_than(self, least: float, *names: str) -> None:
         for name in names:

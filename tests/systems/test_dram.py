@@ -190,7 +190,7 @@ def test_multiplications_by_hand():
         ({"objects": 1}, "at least two classes and two objects"),
         ({"size": 4}, "two convolutions of 3 × 3 need 5 pixels"),
         ({"size": 12}, "larger than an image of 11 × 14"),
-        ({"rollouts": 0}, "rollouts = 0"),
+        ({"rollouts": 0}, "rollouts must be at least 1, not 0"),
     ],
 )
 def test_bad_settings_are_named(options, message):

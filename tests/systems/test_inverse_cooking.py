@@ -141,7 +141,7 @@ def test_texts_alone_can_be_learned():
     ("changes", "message"),
     [
         ({"fusion": "concatenate"}, "did you mean 'concatenated'"),
-        ({"shrink": -1.0}, "shrink is at least 0"),
+        ({"shrink": -1.0}, "shrink must be at least 0"),
         ({"norm": "none"}, "norm is 'pre' or 'post'"),
     ],
 )

@@ -200,7 +200,7 @@ def test_a_batch_without_temporary_ids():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"coverage": -1.0}, "coverage, the weight"), ({"hidden": 0}, "hidden is at least 1, not 0")],
+    [({"coverage": -1.0}, "coverage, the weight"), ({"hidden": 0}, "hidden must be at least 1, not 0")],
 )
 def test_bad_settings(options, message):
     with pytest.raises(ValueError, match=message):

@@ -157,7 +157,7 @@ def test_another_kind_of_batch_is_named():
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"penalty": -1.0}, "penalty is at least 0"), ({"attention": 0}, "attention, the width"),
+    [({"penalty": -1.0}, "penalty must be at least 0"), ({"attention": 0}, "attention, the width"),
      ({"expected": 2.0}, "expected, a share"),
      ({"hard": True, "label_smoothing": 0.1}, "for soft attention")],
 )  # fmt: skip

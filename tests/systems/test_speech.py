@@ -195,11 +195,11 @@ def test_alignments_are_over_frames_and_answers_end(name):
     ("name", "options", "told"),
     [
         ("listen_attend_spell", {"sampling": 1.5}, "between 0 and 1, not 1.5"),
-        ("listen_attend_spell", {"speller": 0}, "speller is at least 1, not 0"),
+        ("listen_attend_spell", {"speller": 0}, "speller must be at least 1, not 0"),
         ("listen_attend_spell", {"pyramid": -1}, "pyramid, a number of layers"),
         ("attention_recognizer", {"score": "locaton"}, "did you mean 'location'"),
         ("attention_recognizer", {"cell": "rnn"}, "cell cannot be 'rnn'"),
-        ("attention_recognizer", {"window": -1}, "window is at least 0"),
+        ("attention_recognizer", {"window": -1}, "window must be at least 0"),
         ("attention_recognizer", {"smooth": True, "keep": 3}, "choose one"),
         ("attention_recognizer", {"kernel": 4}, "must be odd"),
     ],

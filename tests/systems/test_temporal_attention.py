@@ -112,5 +112,5 @@ def test_another_kind_of_batch_is_named():
 
 @pytest.mark.parametrize("name", ["attention", "motion"])
 def test_settings_are_checked(name):
-    with pytest.raises(ValueError, match=f"{name}, a width, is at least 1, not 0"):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, not 0"):
         build(**{name: 0})

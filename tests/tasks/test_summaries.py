@@ -217,5 +217,5 @@ def test_marks_are_written_without_blanks_before_them(tmp_path):
 
 
 def test_bad_settings():
-    with pytest.raises(ValueError, match="max_length = 1: it must be at least 2"):
+    with pytest.raises(ValueError, match="max_length must be at least 2, not 1"):
         Config(max_length=1)
