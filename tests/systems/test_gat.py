@@ -281,7 +281,7 @@ def test_bad_input_is_named():
         Config(**{**SMALL, "attention": "gatv3"})
     with pytest.raises(ValueError, match=r"dropout = 1\.0"):
         Config(**{**SMALL, "dropout": 1.0})
-    with pytest.raises(ValueError, match="heads = 0"):
+    with pytest.raises(ValueError, match="heads must be at least 1, not 0"):
         Config(**{**SMALL, "heads": 0})
     batch, model = batch_of(), model_of()
     with pytest.raises(ValueError, match=r"features are \(7, 4\).*\(N, 5\)"):

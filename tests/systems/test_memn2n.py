@@ -281,5 +281,5 @@ def test_bad_input():
         Config(words=(3,), memory=(2,), tying="adjacend")
     with pytest.raises(ValueError, match="2 sizes of vocabularies for 1"):
         Config(words=(3, 4), memory=(2,))
-    with pytest.raises(ValueError, match="hops = 0"):
+    with pytest.raises(ValueError, match="hops must be at least 1, not 0"):
         Config(words=(3,), memory=(2,), hops=0)

@@ -278,7 +278,7 @@ class TestTask:
         [
             ({"kind": "clutered"}, "'cluttered'"),
             ({"distortion": "X"}, "known: E, P, R, RTS, T"),
-            ({"batch": 0}, "batch = 0"),
+            ({"batch": 0}, "batch must be at least 1, not 0"),
             ({"kind": "translated", "size": 20}, "28 pixels are needed"),
             ({"kind": "two", "size": 50}, "56 pixels are needed"),
             ({"kind": "cluttered", "piece": 29}, "piece = 29"),

@@ -683,7 +683,7 @@ def test_features_are_normalized_by_the_training_nodes(tmp_path):
 def test_names_and_settings_are_checked(tmp_path):
     with pytest.raises(ValueError, match="did you mean 'rows'"):
         Config(normalize="row")
-    with pytest.raises(ValueError, match="hops = 0"):
+    with pytest.raises(ValueError, match="hops must be at least 1, not 0"):
         Config(hops=0)
     with pytest.raises(ValueError, match="did you mean 'valid'"):
         Graphs(Config()).loader("valif")

@@ -116,5 +116,5 @@ def test_a_set_is_an_answer(tmp_path, changes):
 
 
 def test_settings_are_checked():
-    with pytest.raises(ValueError, match="most_frequent = 0"):
+    with pytest.raises(ValueError, match="most_frequent must be at least 1, not 0"):
         Config(most_frequent=0)

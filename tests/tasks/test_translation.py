@@ -211,7 +211,7 @@ def test_bad_settings(tmp_path):
         Config(level="words")
     with pytest.raises(ValueError, match="columns"):
         Config(columns="1")
-    with pytest.raises(ValueError, match="max_length = 0"):
+    with pytest.raises(ValueError, match="max_length must be at least 2, not 0"):
         Config(max_length=0)
     with pytest.raises(ValueError, match=r"which data\?.*multi30k"):
         Translation(Config())

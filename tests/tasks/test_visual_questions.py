@@ -200,7 +200,7 @@ def test_pointing_of_the_first_and_the_last_hop():
 def test_settings_are_checked():
     with pytest.raises(ValueError, match="a scene has"):
         Config(objects=4, least=5)
-    with pytest.raises(ValueError, match="answers = 1"):
+    with pytest.raises(ValueError, match="answers must be at least 2, not 1"):
         Config(answers=1)
 
 
