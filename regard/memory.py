@@ -40,8 +40,6 @@ class Memory:
         shelf: _Shelf | None = None,
     ):
         """``key`` and ``value`` may be None where ``pages`` or a full ``shelf`` have them."""
-        if key is None and pages is None and shelf is not None:
-            key, value = shelf.filled()
         self._key = key
         self._value = value
         self.mask = mask
@@ -49,38 +47,51 @@ class Memory:
         self.group = group
         self.pages = pages
         self._shelf = shelf
+        if key is not None:
+            self._length = key.shape[-2]
+        elif pages is not None:
+            self._length = pages.place.shape[1]
+        else:
+            assert shelf is not None
+            self._length = shelf.used
         self._permits: Tensor | None = None
         self.begun = False
         """Has a single query been asked from the beginning, without a state?"""
 
     @property
     def key(self) -> Tensor:
-        if self._key is None:
-            assert self.pages is not None
+        if self._key is None and self.pages is not None:
             self._key = self.pages.gather(self.pages.key)
-        return self._key
+        return self._filled()[0] if self._key is None else self._key
 
     @property
     def value(self) -> Tensor:
-        if self._value is None:
-            assert self.pages is not None
+        if self._value is None and self.pages is not None:
             shared = self.pages.value is self.pages.key
             self._value = self.key if shared else self.pages.gather(self.pages.value)
-        return self._value
+        return self._filled()[1] if self._value is None else self._value
+
+    def _filled(self) -> tuple[Tensor, Tensor]:
+        assert self._shelf is not None
+        self._key, self._value = self._shelf.filled(self._length)
+        return self._key, self._value
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(…, S, D') of the keys."""
         if self._key is not None:
             return tuple(self._key.shape)
-        assert self.pages is not None
-        (count, length), (_, *between, width) = self.pages.place.shape, self.pages.key.shape
-        return (count, *between, length, width)
+        if self.pages is None:
+            assert self._shelf is not None
+            _, *leading, width = self._shelf.rows[0].shape
+            return (*leading, self._length, width)
+        _, *between, width = self.pages.key.shape
+        return (self.pages.place.shape[0], *between, self._length, width)
 
     @property
     def length(self) -> int:
         """S, the number of keys."""
-        return self.shape[-2]
+        return self._length
 
     def __repr__(self) -> str:
         return f"Memory({self.shape[-2]} keys, {self.shape}, mask={self.mask})"
@@ -96,8 +107,9 @@ class Memory:
 
     def within(self, mask: Mask | Tensor) -> Memory:
         """The same memory, of which only what ``mask`` allows too may be attended."""
-        joined = masks.both(self.mask, masks.as_mask(mask))
-        return Memory(self._key, self._value, joined, self.project, self.group, self.pages, self._shelf)
+        new = copy(self)
+        new.mask, new._permits, new.begun = masks.both(self.mask, masks.as_mask(mask)), None, False
+        return new
 
     def permits(self, query: Tensor) -> Tensor | None:
         """Boolean, broadcastable to (…, T, S): what these queries may attend. Where it is the same for every query, it
@@ -114,7 +126,9 @@ class Memory:
     def last(self, count: int) -> Memory:
         """The last ``count`` keys, without their mask."""
         new, cut = copy(self), self.length - count
-        new.mask, new._shelf, new._permits = None, None, None
+        if new._key is None and new.pages is None:
+            new._filled()
+        new.mask, new._shelf, new._permits, new._length = None, None, None, count
         if new.pages is not None:
             new.pages = Pages(new.pages.key, new.pages.value, new.pages.place[:, cut:])
         if new._key is not None:
@@ -157,19 +171,31 @@ class Memory:
         key, value = pair(key, value)
         if self.project is not None:
             key, value = self.project(key, value, self.length)
-        count, shape = key.shape[-2], (*self.shape[:-2], 1, self.length)
-        mask = None if self.mask is None else self.mask.grow(shape, count)
+        count = key.shape[-2]
         learning = torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value))
         if learning or torch.compiler.is_compiling():
             joined = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
-            return Memory(*joined, mask, self.project, self.group)
-        shelf, pages = self._shelf, self.pages
-        if shelf is None or not shelf.has_room(self.length, key):
+            return Memory(*joined, self._grown(count), self.project, self.group)
+        new, keys, values = self.room(count)
+        keys.copy_(key.movedim(-2, 0))
+        values.copy_(value.movedim(-2, 0))
+        return new
+
+    def room(self, count: int = 1) -> tuple[Memory, Tensor, Tensor]:
+        """This memory and ``count`` more keys behind it, and where their rows are to be written before anyone reads
+        them: (count, …, D') as the score knows them, and (count, …, E). Without gradients."""
+        mask, shelf, pages = self._grown(count), self._shelf, self.pages
+        if shelf is None or not shelf.has_room(self._length, count, self.shape[:-2]):
             shelf, pages = _Shelf(self.key, self.value, count), None
-        place = shelf.put(key, value)
+        first, leading = shelf.used, self.shape[:-2]
+        keys, values = shelf.take(count, leading)
         if pages is not None:
-            pages = Pages(pages.key, pages.value, torch.cat([pages.place, place], dim=1))
-        return Memory(None, None, mask, self.project, self.group, pages, shelf)
+            place = torch.cat([pages.place, shelf.places(first, leading[0])], dim=1)
+            pages = Pages(pages.key, pages.value, place)
+        return Memory(None, None, mask, self.project, self.group, pages, shelf), keys, values
+
+    def _grown(self, count: int) -> Mask | None:
+        return None if self.mask is None else self.mask.grow((*self.shape[:-2], 1, self.length), count)
 
 
 class _Shelf:
@@ -181,31 +207,32 @@ class _Shelf:
     def __init__(self, key: Tensor, value: Tensor, more: int):
         self.used, room = 0, 2 * (key.shape[-2] + more)
         self.rows = [t.new_empty(room, *t.shape[:-2], t.shape[-1]) for t in (key, value)]
-        self.put(key, value)
+        for rows, old in zip(self.take(key.shape[-2], key.shape[:-2]), (key, value), strict=True):
+            rows.copy_(old.movedim(-2, 0))
 
-    def has_room(self, length: int, new: Tensor) -> bool:
-        room, *between = self.rows[0].shape[:-1]
-        fits = length + new.shape[-2] <= room and [*new.shape[:-2]][1:] == between[1:]
-        return self.used == length and fits and (not between or new.shape[0] <= between[0])
+    def has_room(self, length: int, count: int, leading: tuple[int, ...]) -> bool:
+        """For ``count`` more rows of a memory (…, ``length``, D')?"""
+        room, *items = self.rows[0].shape[:-1]
+        return self.used == length and length + count <= room and all(n <= m for n, m in zip(leading, items[:1]))
 
-    def put(self, key: Tensor, value: Tensor) -> Tensor:
-        """Add them; where each item finds them, as in :class:`Pages`."""
-        first, self.used = self.used, self.used + key.shape[-2]
-        for rows, new in zip(self.rows, (key, value), strict=True):
-            target = rows[first : self.used]
-            (target[:, : new.shape[0]] if new.ndim > 2 else target).copy_(new.movedim(-2, 0))
-        return self._places(first, key.shape[0])
+    def take(self, count: int, leading: tuple[int, ...]) -> list[Tensor]:
+        """The next ``count`` rows of keys and of values, to be written."""
+        first, self.used = self.used, self.used + count
+        new = [rows[first : self.used] for rows in self.rows]
+        return [rows[:, : leading[0]] for rows in new] if leading and leading[0] < new[0].shape[1] else new
 
-    def filled(self) -> tuple[Tensor, Tensor]:
-        """Keys and values, (N, …, S, D)."""
-        key, value = (rows[: self.used].movedim(0, -2) for rows in self.rows)
+    def filled(self, length: int) -> tuple[Tensor, Tensor]:
+        """The first keys and values, (N, …, S, D)."""
+        key, value = (rows[:length].movedim(0, -2) for rows in self.rows)
         return key, value
 
     def pages(self) -> Pages:
+        """All of it."""
         key, value = (rows.flatten(0, 1) for rows in self.rows)
-        return Pages(key, value, self._places(0, self.rows[0].shape[1]))
+        return Pages(key, value, self.places(0, self.rows[0].shape[1]))
 
-    def _places(self, first: int, items: int) -> Tensor:
+    def places(self, first: int, items: int) -> Tensor:
+        """Where each item finds its rows from the ``first`` on, as in :class:`Pages`."""
         device = self.rows[0].device
         places = torch.arange(first, self.used, device=device) * self.rows[0].shape[1]
         return places + torch.arange(items, device=device)[:, None]
