@@ -27,6 +27,7 @@ class Memory:
         mask: which keys may be attended, and-ed with the mask of each call.
         group: how many heads of queries share each head of keys; key and value then have as many fewer, (N, G, S, D').
         pages: where they are, if this is a selection. Keys and values are then put in order only when they are read.
+        shelf: where they are, if they have grown.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Memory:
         project: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]] | None = None,
         group: int = 1,
         pages: Pages | None = None,
-        shelf: _Shelf | None = None,
+        shelf: Shelf | None = None,
     ):
         """``key`` and ``value`` may be None where ``pages`` or a full ``shelf`` have them."""
         self._key = key
@@ -46,7 +47,7 @@ class Memory:
         self.project = project
         self.group = group
         self.pages = pages
-        self._shelf = shelf
+        self.shelf = shelf
         if key is not None:
             self._length = key.shape[-2]
         elif pages is not None:
@@ -72,8 +73,8 @@ class Memory:
         return self._filled()[1] if self._value is None else self._value
 
     def _filled(self) -> tuple[Tensor, Tensor]:
-        assert self._shelf is not None
-        self._key, self._value = self._shelf.filled(self._length)
+        assert self.shelf is not None
+        self._key, self._value = self.shelf.filled(self._length)
         return self._key, self._value
 
     @property
@@ -82,8 +83,8 @@ class Memory:
         if self._key is not None:
             return tuple(self._key.shape)
         if self.pages is None:
-            assert self._shelf is not None
-            _, *leading, width = self._shelf.rows[0].shape
+            assert self.shelf is not None
+            _, *leading, width = self.shelf.rows[0].shape
             return (*leading, self._length, width)
         _, *between, width = self.pages.key.shape
         return (self.pages.place.shape[0], *between, self._length, width)
@@ -128,7 +129,7 @@ class Memory:
         new, cut = copy(self), self.length - count
         if new._key is None and new.pages is None:
             new._filled()
-        new.mask, new._shelf, new._permits, new._length = None, None, None, count
+        new.mask, new.shelf, new._permits, new._length = None, None, None, count
         if new.pages is not None:
             new.pages = Pages(new.pages.key, new.pages.value, new.pages.place[:, cut:])
         if new._key is not None:
@@ -156,7 +157,7 @@ class Memory:
             key = self.key.index_select(0, index)
             value = key if shared else self.value.index_select(0, index)
             return Memory(key, value, mask, self.project, self.group)
-        shelf = self._shelf if self._shelf is not None and self._shelf.used == self.length else None
+        shelf = self.shelf if self.shelf is not None and self.shelf.used == self.length else None
         pages = self.pages
         if pages is None:
             pages = Pages.of(self.key, self.value) if shelf is None else shelf.pages()
@@ -176,50 +177,51 @@ class Memory:
         if learning or torch.compiler.is_compiling():
             joined = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
             return Memory(*joined, self._grown(count), self.project, self.group)
-        new, keys, values = self.room(count)
-        keys.copy_(key.movedim(-2, 0))
-        values.copy_(value.movedim(-2, 0))
+        new = self.room(count)
+        assert new.shelf is not None
+        new.shelf.put(self._length, key, value)
         return new
 
-    def room(self, count: int = 1) -> tuple[Memory, Tensor, Tensor]:
-        """This memory and ``count`` more keys behind it, and where their rows are to be written before anyone reads
-        them: (count, …, D') as the score knows them, and (count, …, E). Without gradients."""
-        mask, shelf, pages = self._grown(count), self._shelf, self.pages
-        if shelf is None or not shelf.has_room(self._length, count, self.shape[:-2]):
-            shelf, pages = _Shelf(self.key, self.value, count), None
-        first, leading = shelf.used, self.shape[:-2]
-        keys, values = shelf.take(count, leading)
+    def room(self, count: int = 1) -> Memory:
+        """This memory and ``count`` more keys behind it, of which the caller writes the rows into its shelf before
+        anyone reads them: a key as the score knows it, projected. Without gradients."""
+        mask, shelf, pages = self._grown(count), self.shelf, self.pages
+        if shelf is None or not shelf.has_room(self._length, count, self.shape[0]):
+            shelf, pages = Shelf(self.key, self.value, count), None
+        shelf.used += count
         if pages is not None:
-            place = torch.cat([pages.place, shelf.places(first, leading[0])], dim=1)
-            pages = Pages(pages.key, pages.value, place)
-        return Memory(None, None, mask, self.project, self.group, pages, shelf), keys, values
+            more = shelf.places(self._length, pages.place.shape[0])
+            pages = Pages(pages.key, pages.value, torch.cat([pages.place, more], dim=1))
+        return Memory(None, None, mask, self.project, self.group, pages, shelf)
 
     def _grown(self, count: int) -> Mask | None:
         return None if self.mask is None else self.mask.grow((*self.shape[:-2], 1, self.length), count)
 
 
-class _Shelf:
+class Shelf:
     """Room for keys and values that doubles when it is full. Only the memory that ends where the shelf does may write.
 
-    The rows of one place stand together, (room, N, …, D).
+    Attributes:
+        rows: keys and values, (room, N, …, D) and (room, N, …, E): those of one place stand together. A memory of
+            fewer items has the first of them.
+        used: places that are taken.
     """
 
     def __init__(self, key: Tensor, value: Tensor, more: int):
-        self.used, room = 0, 2 * (key.shape[-2] + more)
+        self.used, room = key.shape[-2], 2 * (key.shape[-2] + more)
         self.rows = [t.new_empty(room, *t.shape[:-2], t.shape[-1]) for t in (key, value)]
-        for rows, old in zip(self.take(key.shape[-2], key.shape[:-2]), (key, value), strict=True):
-            rows.copy_(old.movedim(-2, 0))
+        self.put(0, key, value)
 
-    def has_room(self, length: int, count: int, leading: tuple[int, ...]) -> bool:
-        """For ``count`` more rows of a memory (…, ``length``, D')?"""
-        room, *items = self.rows[0].shape[:-1]
-        return self.used == length and length + count <= room and all(n <= m for n, m in zip(leading, items[:1]))
+    def has_room(self, length: int, count: int, items: int) -> bool:
+        """For ``count`` more rows of a memory that has ``length`` already, of so many ``items``?"""
+        room, width, *_ = self.rows[0].shape
+        return self.used == length and length + count <= room and (items <= width or self.rows[0].ndim == 2)
 
-    def take(self, count: int, leading: tuple[int, ...]) -> list[Tensor]:
-        """The next ``count`` rows of keys and of values, to be written."""
-        first, self.used = self.used, self.used + count
-        new = [rows[first : self.used] for rows in self.rows]
-        return [rows[:, : leading[0]] for rows in new] if leading and leading[0] < new[0].shape[1] else new
+    def put(self, first: int, key: Tensor, value: Tensor) -> None:
+        """Write keys and values from a place on."""
+        for rows, new in zip(self.rows, (key, value), strict=True):
+            target = rows[first : first + new.shape[-2]]
+            (target[:, : new.shape[0]] if new.ndim > 2 else target).copy_(new.movedim(-2, 0))
 
     def filled(self, length: int) -> tuple[Tensor, Tensor]:
         """The first keys and values, (N, …, S, D)."""

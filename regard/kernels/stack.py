@@ -72,7 +72,7 @@ class Stack:
     def step(
         self,
         x: Tensor,
-        own: Sequence[tuple[Memory, Tensor, Tensor]],
+        own: Sequence[Memory],
         cross: Sequence[Memory] = (),
         *,
         radius: int | None = None,
@@ -84,8 +84,8 @@ class Stack:
         """Rows (N, width) of one position through all layers.
 
         Args:
-            own: for each layer a memory that ends with the position itself, and where its key and value are to be
-                written, as :meth:`Memory.room` gives them.
+            own: for each layer a memory that has :meth:`~regard.memory.Memory.room` for the position itself, whose
+                key and value are written there.
             cross: for each layer what it looks at besides.
             radius: how far the position sees back.
             allowed: for each layer which keys of ``cross`` may be attended, broadcastable to (N, H, 1, S).
@@ -98,19 +98,16 @@ class Stack:
         if self._tables is None:
             self._tables = self._laid_out()
         weights, last = self._tables
-        told = []
-        for layer, (memory, key, value) in enumerate(own):
-            told.append(self._grown(memory, key, value, radius))
-            if cross:
-                into = scores if layer == scored else None
-                told.append(self._given(cross[layer], rows, allowed[layer], into))
-            else:
-                told.append(_NOTHING)
-        looks = np.array(told, np.int64).reshape(len(own), 2, -1)
-        numbers = rows * (3 * self.width + self.hidden + self.heads * int(looks[:, :, loops.LENGTH].max()))
-        x, work, out = x.clone(memory_format=torch.contiguous_format), x.new_empty(numbers), x.new_empty(x.shape)
+        looks, longest = [], max(memory.length for memory in (*own, *cross))
+        for layer, memory in enumerate(own):
+            looks.append(self._grown(memory, radius))
+            into = scores if layer == scored else None
+            looks.append(self._given(cross[layer], rows, allowed[layer], into) if cross else _NOTHING)
+        x, out = x.clone(memory_format=torch.contiguous_format), x.new_empty(x.shape)
+        work = x.new_empty(rows * (3 * self.width + self.hidden + self.heads * longest))
+        seen = np.array(looks, np.int64).reshape(len(own), 2, len(_NOTHING))
         sizes = (rows, self.width, self.heads, self.group, depth, self.hidden)
-        tables = (0 if turns is None else turns.data_ptr(), weights, looks, last)
+        tables = (0 if turns is None else turns.data_ptr(), weights, seen, last)
         spaces = (x.data_ptr(), work.data_ptr(), out.data_ptr())
         _pool.run(loops.step, rows, rows * self.cost, sizes, *self._how, *tables, *spaces)
         return out
@@ -128,21 +125,23 @@ class Stack:
             last[0] = _addresses(self._last)
         return weights, last
 
-    def _grown(self, memory: Memory, key: Tensor, value: Tensor, radius: int | None) -> list[int]:
-        """Where the rows of a growing memory are; the last is (1, N, G, D), between the others."""
-        first = 0 if radius is None else max(0, memory.length - 1 - radius)
-        count, (row, item, head, _) = memory.length - first, key.stride()
-        put = (key.data_ptr(), value.data_ptr())
+    def _grown(self, memory: Memory, radius: int | None) -> list[int]:
+        """Where the rows of a growing memory are."""
+        assert memory.shelf is not None
+        length, (key, value) = memory.length, memory.shelf.rows
+        first = 0 if radius is None else max(0, length - 1 - radius)
+        row, item, head, _ = key.stride()
+        start, new = 4 * first * row, 4 * (length - 1) * row
+        put = [key.data_ptr() + new, value.data_ptr() + new, item, item]
         if memory.pages is None:
-            back = 4 * (count - 1) * row
-            keys, values = ((address - back, item, head, row) for address in put)
+            keys, values = ((rows.data_ptr() + start, item, head, row) for rows in (key, value))
             place = (0, 0, 0)
         else:
-            table, pages = memory.pages.place, (memory.pages.key, memory.pages.value)
-            keys, values = ((rows.data_ptr(), 0, head, item) for rows in pages)
+            keys, values = ((rows.data_ptr(), 0, head, item) for rows in (key, value))
+            table = memory.pages.place
             place = (table.data_ptr() + 8 * first * table.stride(1), *table.stride())
         together = self.heads if self.group == 1 else self.group
-        return [*keys, *values, 0, 0, 0, 0, *place, count, together, 0, *put, item, item]
+        return [*keys, *values, 0, 0, 0, 0, *place, length - first, together, 0, *put]
 
     def _given(self, memory: Memory, rows: int, allowed: Tensor | None, scores: Tensor | None) -> list[int]:
         """Where the rows of a memory are that does not change."""

@@ -68,7 +68,7 @@ class Stepwise(Decoder):
         if "scores" in options:
             normalizer = self.layers[scored].cross.attention.normalizer
             found = normalizer(options["scores"], options["allowed"][scored])
-        return hidden, {**caches, "own": [memory for memory, _, _ in own]}, found
+        return hidden, {**caches, "own": own}, found
 
     def _passes(self, x: Tensor, own: list[Any], source: list[Any]) -> bool:
         """May this call be made at once?"""
