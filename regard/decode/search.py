@@ -148,11 +148,10 @@ class _Search:
             logits = self.rows.step(token)
             alignment = self.rows.alignment() if self.alignments else None
             choice = strategy.choose(logits)
-            if choice.parent is self.places and length < self.shortest:  # most steps: nothing moves, nothing ends
-                if not ((choice.token == self.eos) | choice.log_prob.isnan()).any():
-                    self.tree.grow(choice, self.places, self.nowhere, alignment)
-                    self.total, token = choice.log_prob.flatten(), choice.token.flatten()
-                    continue
+            if self._stays(choice, length):
+                self.tree.grow(choice, self.places, self.nowhere, alignment)
+                self.total, token = choice.log_prob.flatten(), choice.token.flatten()
+                continue
             alive = choice.log_prob > _NEVER
             ended = alive & (choice.token == self.eos)
             cut = alive & ~ended & (self.limit <= length)
@@ -178,6 +177,12 @@ class _Search:
             if moved or left != count:
                 self.rows.select(index[:left], same_sentences=left == count and not mixed)
         return strategy.pick()
+
+    def _stays(self, choice: Choice, length: int) -> bool:
+        """Do all hypotheses go on in their places, as at most steps of a search that does not compare them?"""
+        if choice.parent is not self.places or length >= self.shortest:
+            return False
+        return not ((choice.token == self.eos) | choice.log_prob.isnan()).any()
 
 
 class _Best:

@@ -22,6 +22,7 @@ ROWS = 11
 # What a layer's table of keys holds for its own keys and for those of a source, as `single` is told it.
 KEYS, VALUES, ALLOWED, PLACE, LENGTH, TOGETHER, SCORES, PUT, LOOK = 0, 4, 8, 12, 15, 16, 17, 18, 22
 OFFSET = f32(np.sqrt(0.5))
+NEAR = 6144  # numbers of rows for which there is room beside weights
 
 # 1 - erf(z) = (A1 t + … + A5 t⁵) e^(-z²), t = 1/(1 + P z), to 1.5e-7 for z >= 0: Abramowitz and Stegun 1964, 7.1.26.
 P, A1, A2, A3 = map(f32, (0.3275911, 0.254829592, -0.284496736, 1.421413741))
@@ -99,12 +100,21 @@ def more(bias, out, count):
 @compiled
 def products(weight, x, apart, rows, width, out, away, start, count):
     """out[r] += W x[r] in the columns from start to count: addresses of W (count, width), and of rows that lie
-    ``apart`` and ``away``."""
-    one = floats(out)
+    ``apart`` and ``away``. Rows go in blocks that the nearest cache holds beside the weights."""
     if rows == 1:
+        one = floats(out)
         for o in range(start, count):
             one[u64(o)] += one_product(floats(weight + 4 * o * width), floats(x), width)
         return
+    block = max(8, NEAR // width // 4 * 4)
+    for first in range(0, rows, block):
+        some = min(block, rows - first)
+        products_of_few(weight, x + 4 * first * apart, apart, some, width, out + 4 * first * away, away, start, count)
+
+
+@compiled
+def products_of_few(weight, x, apart, rows, width, out, away, start, count):
+    """`products` of one block."""
     fours = rows - rows % 4
     twos = rows - rows % 2
     for o in range(start, count, 2):
@@ -119,7 +129,7 @@ def products(weight, x, apart, rows, width, out, away, start, count):
                 two_products(floats(w + 4 * k * width), floats(x + 4 * r * apart), apart, width, into, o + k, away)
             if twos < rows:
                 total = one_product(floats(w + 4 * k * width), floats(x + 4 * twos * apart), width)
-                one[u64(twos * away + o + k)] += total
+                floats(out + 4 * twos * away)[u64(o + k)] += total
 
 
 @compiled

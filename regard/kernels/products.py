@@ -16,7 +16,8 @@ LEAST = 2**15  # weights from which a call pays
 
 def fits(x: Tensor, weight: Tensor) -> bool:
     """May the compiled loop stand in for torch's product of rows x (…, D) and a weight (E, D)?"""
-    return weight.numel() >= LEAST and not torch.is_grad_enabled() and kernels.bare(x, weight) and weight.is_contiguous()
+    pays = weight.numel() >= LEAST and weight.is_contiguous()
+    return pays and not torch.is_grad_enabled() and kernels.bare(x, weight)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -1,8 +1,8 @@
 """One position of a stack of Transformer layers, for float32 on the CPU and without gradients.
 
-A decoder that writes a token at a time passes one position a row through all its layers. Plain PyTorch takes some thirty
-calls a layer for it, of which each costs more than what it computes. Here it is one call, which reads every weight once:
-norms, products, attention to the keys so far and to a source, feed-forward networks. The plain twin is
+A decoder that writes a token at a time passes one position through all its layers. Plain PyTorch takes some thirty
+calls a layer for it, of which each costs more than what it computes. Here it is one call, which reads every weight
+once: norms, products, attention to the keys so far and to a source, feed-forward networks. The plain twin is
 :class:`regard.layers.transformer.Decoder`, and :mod:`regard.layers.stepwise` says where this may stand in for it.
 """
 
@@ -135,7 +135,7 @@ class Stack:
         put = [key.data_ptr() + new, value.data_ptr() + new, item, item]
         if memory.pages is None:
             keys, values = ((rows.data_ptr() + start, item, head, row) for rows in (key, value))
-            place = (0, 0, 0)
+            place: tuple[int, ...] = (0, 0, 0)
         else:
             keys, values = ((rows.data_ptr(), 0, head, item) for rows in (key, value))
             table = memory.pages.place
@@ -145,7 +145,8 @@ class Stack:
 
     def _given(self, memory: Memory, rows: int, allowed: Tensor | None, scores: Tensor | None) -> list[int]:
         """Where the rows of a memory are that does not change."""
-        pages, place = memory.pages, (0, 0, 0)
+        pages = memory.pages
+        place: tuple[int, ...] = (0, 0, 0)
         if pages is None:
             keys, values = where(memory.key), where(memory.value)
         else:

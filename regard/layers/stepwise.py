@@ -21,8 +21,8 @@ from regard.normalizers.softmax import Softmax
 from regard.positions.rotary import Rotary
 from regard.scores.scaled_dot import ScaledDot
 
-ROWS = 16
-"""Up to so many rows the products with weights that are read row by row are faster than oneDNN's."""
+MOST = 20_000
+"""Numbers that the rows of a feed-forward network may have; of more, oneDNN's products are faster."""
 
 
 class Stepwise(Decoder):
@@ -74,7 +74,7 @@ class Stepwise(Decoder):
         """May this call be made at once?"""
         if witness.see is not None or self.training or torch.is_grad_enabled() or not kernels.bare(x):
             return False
-        if x.shape[1] != 1 or not 0 < len(x) <= ROWS or bool(source) != self.looks_at_source:
+        if x.shape[1] != 1 or not 0 < len(x) * self.stack.hidden <= MOST or bool(source) != self.looks_at_source:
             return False
         known = all(memory.mask is None and memory.length < LONGEST for memory in own)
         return known and all(0 < memory.length <= LONGEST for memory in source)
