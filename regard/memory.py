@@ -90,6 +90,15 @@ class Memory:
         return (self.pages.place.shape[0], *between, self._length, width)
 
     @property
+    def dtype(self) -> torch.dtype:
+        """That of the keys."""
+        held = self._key if self._key is not None else self.pages.key if self.pages is not None else None
+        if held is None:
+            assert self.shelf is not None
+            held = self.shelf.rows[0]
+        return held.dtype
+
+    @property
     def length(self) -> int:
         """S, the number of keys."""
         return self._length

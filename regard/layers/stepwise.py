@@ -6,6 +6,7 @@ positions, many rows, gradients, and while somebody records, since a tape sees a
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import torch
@@ -44,7 +45,10 @@ class Stepwise(Decoder):
     def fits(plain: Decoder) -> bool:
         """Are its layers of the usual kind, and all alike?"""
         kinds = {_kind(layer) for layer in plain.layers}
-        return len(kinds) == 1 and None not in kinds and not any(_watched(module) for module in plain.modules())
+        if len(kinds) != 1 or None in kinds or any(_watched(module) for module in plain.modules()):
+            return False
+        around = plain.layers[0].around_own
+        return _normed(plain.norm) == _normed(around.norm) if around.first else type(plain.norm) is nn.Identity
 
     def step(
         self, x: Tensor, caches: dict[str, Any], *, weights_of: int | None = None
@@ -74,10 +78,15 @@ class Stepwise(Decoder):
         """May this call be made at once?"""
         if witness.see is not None or self.training or torch.is_grad_enabled() or not kernels.bare(x):
             return False
-        if x.shape[1] != 1 or not 0 < len(x) * self.stack.hidden <= MOST or bool(source) != self.looks_at_source:
+        rows, layers = len(x), len(self.layers)
+        if x.shape[1:] != (1, self.stack.width) or not 0 < rows * self.stack.hidden <= MOST:
             return False
-        known = all(memory.mask is None and memory.length < LONGEST for memory in own)
-        return known and all(0 < memory.length <= LONGEST for memory in source)
+        if len(own) != layers or len(source) != layers * self.looks_at_source or 0 in {each.length for each in source}:
+            return False
+        return all(memory.mask is None for memory in own) and all(
+            memory.dtype == x.dtype and memory.shape[0] == rows and memory.length < LONGEST
+            for memory in (*own, *source)
+        )
 
 
 def _block(layer: Layer) -> Block:
@@ -94,30 +103,34 @@ def _block(layer: Layer) -> Block:
 
 def _kind(layer: Layer) -> Any:
     """What must be the same in all layers of a stack; None of a layer that the compiled loop does not know."""
-    blocks = _block(layer)
-    norms = [part[0] for part in blocks if part]
-    linear = [module for part in blocks for module in part[1:]]
-    heads: list[MultiHead] = [layer.own, *([layer.cross] if blocks.cross else [])]
-    if type(layer) is not Layer or not all(type(each) is MultiHead and _plain(each.attention) for each in heads):
+    if type(layer) is not Layer or type(layer.think) is not nn.Sequential or len(layer.think) != 3:
         return None
-    if not all(type(each) is nn.LayerNorm and each.bias is not None for each in norms):
+    heads = [layer.own, *([layer.cross] if hasattr(layer, "cross") else [])]
+    if not all(type(each) is MultiHead and _plain(each.attention) for each in heads):
         return None
-    if not all(type(each) is nn.Linear and each.weight.is_contiguous() for each in linear):
+    block, around = _block(layer), [part for name, part in layer.named_children() if name.startswith("around")]
+    norms = [part[0] for part in block if part]
+    linear = [module for part in block for module in part[1:]]
+    activation, positions = layer.think[1], layer.own.positions
+    known = (
+        all(_normed(each) for each in norms)
+        and all(type(each) is nn.Linear and each.weight.is_contiguous() for each in linear)
+        and (type(activation) is nn.ReLU or (type(activation) is nn.GELU and activation.approximate == "none"))
+        and (positions is None or (type(positions) is Rotary and not positions.halves))
+        and all(each.positions is None and each.window is None for each in heads[1:])
+    )
+    alike = {(*_normed(norm), part.first, each.heads, each.group) for norm, part, each in product(norms, around, heads)}
+    if not known or len(alike) > 1:
         return None
-    positions, activation = layer.own.positions, layer.think[1]
-    turned = (positions.base, positions.halves) if type(positions) is Rotary else positions
-    exact = type(activation) is nn.ReLU or (type(activation) is nn.GELU and activation.approximate == "none")
-    if not exact or turned not in (None, (getattr(positions, "base", None), False)):
-        return None
-    if blocks.cross and (layer.cross.positions is not None or layer.cross.window is not None):
-        return None
-    window = None if layer.own.window is None else layer.own.window.radius
-    alike = {(each.eps, each.normalized_shape) for each in norms}
-    shapes = tuple(each.weight.shape for each in linear)
-    groups = {(each.heads, each.group) for each in heads}
-    if len(alike) > 1 or len(groups) > 1:
-        return None
-    return (*alike, *groups, shapes, window, turned, type(activation), layer.around_own.first)
+    shapes, window = tuple(each.weight.shape for each in linear), layer.own.window
+    turned = None if positions is None else positions.base
+    return (*alike, shapes, None if window is None else window.radius, turned, type(activation))
+
+
+def _normed(norm: nn.Module) -> tuple[Any, ...]:
+    """What is to be known of a norm; nothing of one that the compiled loop does not know."""
+    usual = type(norm) is nn.LayerNorm and norm.bias is not None
+    return (norm.eps, norm.normalized_shape) if usual else ()
 
 
 def _plain(attention: Attention) -> bool:

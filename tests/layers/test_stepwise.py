@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+import regard
 from regard import change, decode, kernels, record
 from regard.decode.packed import packed
 from regard.decode.states import select
@@ -184,6 +185,10 @@ def test_what_it_leaves_to_the_layers(calls, monkeypatch):
         monkeypatch.setattr(stepwise, "MOST", 50)
         same(twin.step(token, state)[0], expected)
         monkeypatch.undo()
+        few, halves = select(state, torch.tensor([0])), regard.Memory(*torch.randn(2, 2, 4, 5, 6).bfloat16())
+        for odd in (few, {**state, "own": [halves] * 3}, {**state, "own": state["own"][:2]}):
+            with pytest.raises((RuntimeError, ValueError, IndexError)):
+                twin.step(token, odd)
     hidden = torch.randn(2, 1, 24, requires_grad=True)
     twin.decoder.step(hidden, state)[0].sum().backward()
     assert hidden.grad.abs().sum() > 0 and not calls
@@ -212,6 +217,10 @@ UNKNOWN = {
     "a temperature": lambda: changed(decoder(), "layers.0.own.attention.normalizer.temperature", 2.0),
     "another activation": lambda: changed(decoder(), "layers.0.think.1", nn.SiLU()),
     "tanh for erf": lambda: changed(decoder(activation="gelu"), "layers.0.think.1.approximate", "tanh"),
+    "another last norm": lambda: changed(decoder(norm="pre"), "norm.eps", 1e-3),
+    "norms before and after": lambda: changed(decoder(), "layers.1.around_think.first", True),
+    "a deeper network": lambda: changed(decoder(), "layers.1.think", nn.Sequential(nn.Linear(16, 16))),
+    "another module": lambda: changed(decoder(), "layers.1.own", nn.Linear(16, 16)),
     "halves of a head": lambda: changed(decoder(positions="rotary"), "layers.1.own.positions.halves", True),
 }
 
