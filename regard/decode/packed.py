@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.kernels import products
+from regard.kernels import few_rows
 from regard.layers.stepwise import Stepwise
 from regard.layers.transformer import Decoder
 
@@ -82,8 +82,8 @@ class _Packed(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.numel() // max(x.shape[-1], 1)
-        if 0 < rows <= _FEW and products.fits(x, self.weight):
-            out = products.linear(x, self.weight, self.bias)
+        if 0 < rows <= _FEW and few_rows.fits(x, self.weight):
+            out = few_rows.linear(x, self.weight, self.bias)
             return out.relu_() if self.then == "relu" else out
         if rows * self.weight.numel() < _LITTLE:
             return super().forward(x).relu() if self.then == "relu" else super().forward(x)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.kernels import _pool
-from regard.kernels.products import PRODUCT
+from regard.kernels.few_rows import PRODUCT
 from regard.kernels.single import where
 
 if TYPE_CHECKING:

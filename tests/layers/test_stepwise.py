@@ -14,7 +14,7 @@ import regard
 from regard import change, decode, kernels, record
 from regard.decode.packed import packed
 from regard.decode.states import select
-from regard.kernels import products
+from regard.kernels import few_rows
 from regard.kernels.stack import Stack
 from regard.layers import stepwise
 from regard.layers.stepwise import Stepwise
@@ -286,16 +286,16 @@ def test_products(outputs, inputs):
         x, weight = torch.randn(rows, inputs), torch.randn(outputs, inputs)
         bias = torch.randn(outputs) if biased else None
         expected = nn.functional.linear(x.double(), weight.double(), None if bias is None else bias.double())
-        same(products.linear(x, weight, bias), expected)
+        same(few_rows.linear(x, weight, bias), expected)
 
 
 def test_products_are_for_many_weights_without_gradients():
     x, weight = torch.randn(1, 256), torch.randn(256, 256)
     with torch.no_grad():
-        assert products.fits(x, weight)
-        assert not products.fits(x[:, :8], weight[:, :8].contiguous())
-        assert not products.fits(x, weight.mT.contiguous().mT)
-        assert not products.fits(x.double(), weight.double())
+        assert few_rows.fits(x, weight)
+        assert not few_rows.fits(x[:, :8], weight[:, :8].contiguous())
+        assert not few_rows.fits(x, weight.mT.contiguous().mT)
+        assert not few_rows.fits(x.double(), weight.double())
         with kernels.use("plain"):
-            assert not products.fits(x, weight)
-    assert not products.fits(x, weight)
+            assert not few_rows.fits(x, weight)
+    assert not few_rows.fits(x, weight)
