@@ -28,6 +28,7 @@ class Memory:
         mask: which keys may be attended, and-ed with the mask of each call.
         group: how many heads of queries share each head of keys; key and value then have as many fewer, (N, G, S, D').
         pages: where they are, if this is a selection. Keys and values are then put in order only when they are read.
+        shelf: where they are, if they have grown.
     """
 
     def __init__(
@@ -38,18 +39,23 @@ class Memory:
         project: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]] | None = None,
         group: int = 1,
         pages: Pages | None = None,
-        shelf: _Shelf | None = None,
+        shelf: Shelf | None = None,
     ):
         """``key`` and ``value`` may be None where ``pages`` or a full ``shelf`` have them."""
-        if key is None and pages is None and shelf is not None:
-            key, value = shelf.filled()
         self._key = key
         self._value = value
         self.mask = mask
         self.project = project
         self.group = group
         self.pages = pages
-        self._shelf = shelf
+        self.shelf = shelf
+        if key is not None:
+            self._length = key.shape[-2]
+        elif pages is not None:
+            self._length = pages.place.shape[1]
+        else:
+            assert shelf is not None
+            self._length = shelf.used
         self._permits: Tensor | None = None
         self._deferred: dict[str, Deferred] = {}
         self.begun = False
@@ -57,32 +63,47 @@ class Memory:
 
     @property
     def key(self) -> Tensor:
-        if self._key is None:
-            assert self.pages is not None
+        if self._key is None and self.pages is not None:
             self._key = self.pages.gather(self.pages.key)
-        return self._key
+        return self._filled()[0] if self._key is None else self._key
 
     @property
     def value(self) -> Tensor:
-        if self._value is None:
-            assert self.pages is not None
+        if self._value is None and self.pages is not None:
             shared = self.pages.value is self.pages.key
             self._value = self.key if shared else self.pages.gather(self.pages.value)
-        return self._value
+        return self._filled()[1] if self._value is None else self._value
+
+    def _filled(self) -> tuple[Tensor, Tensor]:
+        assert self.shelf is not None
+        self._key, self._value = self.shelf.filled(self._length)
+        return self._key, self._value
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(…, S, D') of the keys."""
         if self._key is not None:
             return tuple(self._key.shape)
-        assert self.pages is not None
-        (count, length), (_, *between, width) = self.pages.place.shape, self.pages.key.shape
-        return (count, *between, length, width)
+        if self.pages is None:
+            assert self.shelf is not None
+            _, *leading, width = self.shelf.rows[0].shape
+            return (*leading, self._length, width)
+        _, *between, width = self.pages.key.shape
+        return (self.pages.place.shape[0], *between, self._length, width)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the keys."""
+        held = self._key if self._key is not None else self.pages.key if self.pages is not None else None
+        if held is None:
+            assert self.shelf is not None
+            held = self.shelf.rows[0]
+        return held.dtype
 
     @property
     def length(self) -> int:
         """S, the number of keys."""
-        return self.shape[-2]
+        return self._length
 
     def __repr__(self) -> str:
         return f"Memory({self.shape[-2]} keys, {self.shape}, mask={self.mask})"
@@ -98,8 +119,9 @@ class Memory:
 
     def within(self, mask: Mask | Tensor) -> Memory:
         """The same memory, of which only what ``mask`` allows too may be attended."""
-        joined = masks.both(self.mask, masks.as_mask(mask))
-        return Memory(self._key, self._value, joined, self.project, self.group, self.pages, self._shelf)
+        new = copy(self)
+        new.mask, new._permits, new.begun = masks.both(self.mask, masks.as_mask(mask)), None, False
+        return new
 
     def permits(self, query: Tensor) -> Tensor | None:
         """Boolean, broadcastable to (…, T, S): what these queries may attend. Where it is the same for every query, it
@@ -129,7 +151,9 @@ class Memory:
     def last(self, count: int) -> Memory:
         """The last ``count`` keys, without their mask."""
         new, cut = copy(self), self.length - count
-        new.mask, new._shelf, new._permits, new._deferred = None, None, None, {}
+        if new._key is None and new.pages is None:
+            new._filled()
+        new.mask, new.shelf, new._permits, new._deferred, new._length = None, None, None, {}, count
         if new.pages is not None:
             new.pages = Pages(new.pages.key, new.pages.value, new.pages.place[:, cut:])
         if new._key is not None:
@@ -157,7 +181,7 @@ class Memory:
             key = self.key.index_select(0, index)
             value = key if shared else self.value.index_select(0, index)
             return Memory(key, value, mask, self.project, self.group)
-        shelf = self._shelf if self._shelf is not None and self._shelf.used == self.length else None
+        shelf = self.shelf if self.shelf is not None and self.shelf.used == self.length else None
         pages = self.pages
         if pages is None:
             pages = Pages.of(self.key, self.value) if shelf is None else shelf.pages()
@@ -172,55 +196,69 @@ class Memory:
         key, value = pair(key, value)
         if self.project is not None:
             key, value = self.project(key, value, self.length)
-        count, shape = key.shape[-2], (*self.shape[:-2], 1, self.length)
-        mask = None if self.mask is None else self.mask.grow(shape, count)
+        count = key.shape[-2]
         learning = torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value))
         if learning or torch.compiler.is_compiling():
             joined = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
-            return Memory(*joined, mask, self.project, self.group)
-        shelf, pages = self._shelf, self.pages
-        if shelf is None or not shelf.has_room(self.length, key):
-            shelf, pages = _Shelf(self.key, self.value, count), None
-        place = shelf.put(key, value)
+            return Memory(*joined, self._grown(count), self.project, self.group)
+        new = self.room(count)
+        assert new.shelf is not None
+        new.shelf.put(self._length, key, value)
+        return new
+
+    def room(self, count: int = 1) -> Memory:
+        """This memory and ``count`` more keys behind it, of which the caller writes the rows into its shelf before
+        anyone reads them: a key as the score knows it, projected. Without gradients."""
+        mask, shelf, pages = self._grown(count), self.shelf, self.pages
+        if shelf is None or not shelf.has_room(self._length, count, self.shape[0]):
+            shelf, pages = Shelf(self.key, self.value, count), None
+        shelf.used += count
         if pages is not None:
-            pages = Pages(pages.key, pages.value, torch.cat([pages.place, place], dim=1))
+            more = shelf.places(self._length, pages.place.shape[0])
+            pages = Pages(pages.key, pages.value, torch.cat([pages.place, more], dim=1))
         return Memory(None, None, mask, self.project, self.group, pages, shelf)
 
+    def _grown(self, count: int) -> Mask | None:
+        return None if self.mask is None else self.mask.grow((*self.shape[:-2], 1, self.length), count)
 
-class _Shelf:
+
+class Shelf:
     """Room for keys and values that doubles when it is full. Only the memory that ends where the shelf does may write.
 
-    The rows of one place stand together, (room, N, …, D).
+    Attributes:
+        rows: keys and values, (room, N, …, D) and (room, N, …, E): those of one place stand together. A memory of
+            fewer items has the first of them.
+        used: places that are taken.
     """
 
     def __init__(self, key: Tensor, value: Tensor, more: int):
-        self.used, room = 0, 2 * (key.shape[-2] + more)
+        self.used, room = key.shape[-2], 2 * (key.shape[-2] + more)
         self.rows = [t.new_empty(room, *t.shape[:-2], t.shape[-1]) for t in (key, value)]
-        self.put(key, value)
+        self.put(0, key, value)
 
-    def has_room(self, length: int, new: Tensor) -> bool:
-        room, *between = self.rows[0].shape[:-1]
-        fits = length + new.shape[-2] <= room and [*new.shape[:-2]][1:] == between[1:]
-        return self.used == length and fits and (not between or new.shape[0] <= between[0])
+    def has_room(self, length: int, count: int, items: int) -> bool:
+        """For ``count`` more rows of a memory that has ``length`` already, of so many ``items``?"""
+        room, width, *_ = self.rows[0].shape
+        return self.used == length and length + count <= room and (items <= width or self.rows[0].ndim == 2)
 
-    def put(self, key: Tensor, value: Tensor) -> Tensor:
-        """Add them; where each item finds them, as in :class:`Pages`."""
-        first, self.used = self.used, self.used + key.shape[-2]
+    def put(self, first: int, key: Tensor, value: Tensor) -> None:
+        """Write keys and values from a place on."""
         for rows, new in zip(self.rows, (key, value), strict=True):
-            target = rows[first : self.used]
+            target = rows[first : first + new.shape[-2]]
             (target[:, : new.shape[0]] if new.ndim > 2 else target).copy_(new.movedim(-2, 0))
-        return self._places(first, key.shape[0])
 
-    def filled(self) -> tuple[Tensor, Tensor]:
-        """Keys and values, (N, …, S, D)."""
-        key, value = (rows[: self.used].movedim(0, -2) for rows in self.rows)
+    def filled(self, length: int) -> tuple[Tensor, Tensor]:
+        """The first keys and values, (N, …, S, D)."""
+        key, value = (rows[:length].movedim(0, -2) for rows in self.rows)
         return key, value
 
     def pages(self) -> Pages:
+        """All of it."""
         key, value = (rows.flatten(0, 1) for rows in self.rows)
-        return Pages(key, value, self._places(0, self.rows[0].shape[1]))
+        return Pages(key, value, self.places(0, self.rows[0].shape[1]))
 
-    def _places(self, first: int, items: int) -> Tensor:
+    def places(self, first: int, items: int) -> Tensor:
+        """Where each item finds its rows from the ``first`` on, as in :class:`Pages`."""
         device = self.rows[0].device
         places = torch.arange(first, self.used, device=device) * self.rows[0].shape[1]
         return places + torch.arange(items, device=device)[:, None]

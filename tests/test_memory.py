@@ -166,3 +166,20 @@ def test_a_forgotten_state_is_noticed_once(attention, monkeypatch):
     with pytest.warns(UserWarning, match=r"state = attention\.start\(memory\)") as told:
         [attention(query, memory) for _ in range(3)]
     assert len(told) == 1 and told[0].filename == __file__
+
+
+@torch.no_grad()
+def test_room_for_rows_that_the_caller_writes():
+    attention = regard.Attention("scaled_dot")
+    key, value, more = torch.randn(3, 4, 5), torch.randn(3, 4, 6), torch.randn(2, 3, 11)
+    memory = attention.remember(key, value, mask=torch.tensor([True, False, True, True]))
+    for step, index in enumerate(([2, 0], [1, 0])):
+        expected = memory.append(more[step, : memory.shape[0], :5][:, None], more[step, : memory.shape[0], 5:][:, None])
+        new = memory.room()
+        for rows, written in zip(new.shelf.rows, more[step].split([5, 6], -1)):
+            rows[memory.length, : memory.shape[0]] = written[: memory.shape[0]]
+        assert new.length == memory.length + 1 == expected.length
+        query = torch.randn(memory.shape[0], 1, 5)
+        torch.testing.assert_close(attention(query, new).context, attention(query, expected).context)
+        memory = new.select(torch.tensor(index))  # of which the next has a table
+    assert memory.pages is not None

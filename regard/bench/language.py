@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard import decode
 from regard.bench.measure import Case, Row, report
+from regard.decode.packed import packed
 from regard.layers.cross_entropy import cross_entropy
 from regard.layers.sampled import sampled_cross_entropy
 from regard.systems import gpt
@@ -92,9 +93,9 @@ def trained(dim: int, layers: int, batch: int = 16, length: int = 128, target: s
 
 
 def generated(dim: int, layers: int, batch: int = 1, prompt: int = 32, new: int = 128, target: str = "") -> Case:
-    """Greedy continuations with a cache."""
+    """Greedy continuations with a cache, of ours by the twin that predictors write with."""
     ours, theirs = pair(dim, layers)
-    ours.eval()
+    ours = packed(ours.eval())
     theirs.eval()
     tokens = torch.randint(4, VOCAB, (batch, prompt), generator=torch.Generator().manual_seed(1))
     asked = {"prompt": tokens, "wanted": torch.full((batch,), new)}

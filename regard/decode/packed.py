@@ -15,10 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.kernels import products
+from regard.kernels import few_rows, products
+from regard.layers.stepwise import Stepwise
+from regard.layers.transformer import Decoder
 
 _Model = TypeVar("_Model", bound=nn.Module)
 _ROWS = 64  # for which oneDNN chooses the order
+_FEW = 4  # rows, for which weights as they are stored are faster
 _LITTLE = 2**21  # products of a call below which oneDNN takes longer to begin
 
 
@@ -77,6 +80,9 @@ class _Packed(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.numel() // max(x.shape[-1], 1)
+        if 0 < rows <= _FEW and few_rows.fits(x, self.weight):
+            out = few_rows.linear(x, self.weight, self.bias)
+            return out.relu_() if self.then == "relu" else out
         if rows * self.weight.numel() < _LITTLE:
             return super().forward(x).relu() if self.then == "relu" else super().forward(x)
         more = -rows % (8 if rows < 64 else 32 if rows < 512 else 128)
@@ -134,7 +140,7 @@ class _GRUCell(nn.Module):
 
 
 _WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-_CELLS: dict[type, Any] = {nn.LSTM: _LSTM, nn.GRUCell: _GRUCell}
+_CELLS: dict[type, Any] = {nn.LSTM: _LSTM, nn.GRUCell: _GRUCell, Decoder: Stepwise}
 
 
 def _joined(weight: Tensor, bias: Tensor) -> _Packed:

@@ -20,16 +20,18 @@ from regard.kernels import vocabulary
 _NEVER = float("-inf")
 
 
+@torch.no_grad()
 def greedy(
     model: Writer, batch: Any, *, max_length: int | Tensor, bos: int = 1, eos: int = 2, alignments: bool = True
 ) -> list[list[Hypothesis]]:
     """The likeliest next token, again and again: for each sentence a list of one hypothesis.
 
-    Arguments as for :func:`beam`; this is a beam of one.
+    Arguments as for :func:`beam`; this gives what a beam of one gives.
     """
-    return beam(
-        model, batch, size=1, length_penalty=0.0, max_length=max_length, bos=bos, eos=eos, alignments=alignments
-    )
+    if _is_empty(batch):
+        return []
+    search = _Search(model, batch, 1, max_length, bos, eos, alignments)
+    return search.run(_Likeliest(search))
 
 
 @torch.no_grad()
@@ -125,19 +127,31 @@ class _Search:
         self.token = model.first(batch) if hasattr(model, "first") else None  # (B,), fed first
         self.count, self.device, self.width = self.rows.count, self.rows.device, width
         self.limit = _limits(max_length, self.count, self.device)  # (B, 1)
+        self.shortest = int(self.limit.min())
         self.bos, self.eos, self.alignments = bos, eos, alignments
         self.tree = Tree()
         self.first = width * torch.arange(self.count, device=self.device)[:, None]  # (B, 1), a sentence's first place
         self.place = self.first.flatten()  # (N,), of the hypothesis in each row
+        self.places = self.first + torch.arange(width, device=self.device)  # (B, K)
+        self.nowhere = torch.zeros_like(self.places, dtype=torch.bool)
         self.total = torch.zeros(self.count * width, device=self.device)  # (B·K,), log-probabilities
 
-    def run(self, strategy: _Best | _Drawn) -> list[list[Hypothesis]]:
+    @property
+    def full(self) -> bool:
+        """Is every place that of a hypothesis that grows?"""
+        return len(self.place) == self.places.numel()
+
+    def run(self, strategy: _Best | _Each) -> list[list[Hypothesis]]:
         """Step until nothing grows any more."""
         token = torch.full((self.count,), self.bos, device=self.device) if self.token is None else self.token
         for length in range(1, int(self.limit.max()) + 1):
             logits = self.rows.step(token)
             alignment = self.rows.alignment() if self.alignments else None
             choice = strategy.choose(logits)
+            if self._stays(choice, length):
+                self.tree.grow(choice, self.places, self.nowhere, alignment)
+                self.total, token = choice.log_prob.flatten(), choice.token.flatten()
+                continue
             alive = choice.log_prob > _NEVER
             ended = alive & (choice.token == self.eos)
             cut = alive & ~ended & (self.limit <= length)
@@ -163,6 +177,12 @@ class _Search:
             if moved or left != count:
                 self.rows.select(index[:left], same_sentences=left == count and not mixed)
         return strategy.pick()
+
+    def _stays(self, choice: Choice, length: int) -> bool:
+        """Do all hypotheses go on in their places, as at most steps of a search that does not compare them?"""
+        if choice.parent is not self.places or length >= self.shortest:
+            return False
+        return not ((choice.token == self.eos) | choice.log_prob.isnan()).any()
 
 
 class _Best:
@@ -215,8 +235,54 @@ class _Best:
         return ((5 + length) / 6) ** self.penalty
 
 
-class _Drawn:
-    """For every hypothesis one random continuation."""
+class _Each:
+    """For every hypothesis one continuation, which stays in its place."""
+
+    def __init__(self, search: _Search):
+        self.search = search
+
+    def next(self, logits: Tensor, draws: int) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and tokens (N, draws) that follow each row."""
+        raise NotImplementedError
+
+    def choose(self, logits: Tensor) -> Choice:
+        """The hypotheses of the next step, from the logits (N, V) of the rows."""
+        search = self.search
+        shape = (search.count, search.width)
+        draws = 1 if search.tree.choices else search.width  # at first one row serves all samples of its sentence
+        log_prob, token = self.next(logits, draws)
+        if search.full:
+            return Choice(log_prob.reshape(shape) + search.total.view(shape), token.reshape(shape), search.places)
+        value = log_prob + search.total[search.place, None]
+        parent = search.place[:, None].expand(-1, draws)
+        place = (parent + torch.arange(draws, device=parent.device)).flatten()
+        return Choice(
+            value.new_full(shape, _NEVER).flatten().index_copy_(0, place, value.flatten()).view(shape),
+            token.new_zeros(shape).flatten().index_copy_(0, place, token.flatten()).view(shape),
+            token.new_zeros(shape).flatten().index_copy_(0, place, parent.flatten()).view(shape),
+        )
+
+    def done(self, length: int, choice: Choice, ended: Tensor) -> Tensor:
+        """(B, 1): no sentence; every hypothesis goes on to its own end."""
+        return torch.zeros_like(self.search.first, dtype=torch.bool)
+
+    def pick(self) -> list[list[Hypothesis]]:
+        """All of them. In each slot one has ended, sooner or later."""
+        tree = self.search.tree
+        last = tree.end.int().argmax(dim=0)  # (B, K)
+        slot = torch.arange(self.search.width, device=last.device).expand_as(last)
+        return tree.hypotheses(last, slot, tree.log_prob.gather(0, last[None])[0], self.search.eos)
+
+
+class _Likeliest(_Each):
+    """The likeliest one."""
+
+    def next(self, logits: Tensor, draws: int) -> tuple[Tensor, Tensor]:
+        return _likeliest(logits, 1)
+
+
+class _Drawn(_Each):
+    """A random one."""
 
     def __init__(
         self,
@@ -226,36 +292,14 @@ class _Drawn:
         top_p: float | None,
         generator: torch.Generator | None,
     ):
-        self.search, self.temperature, self.top_k = search, temperature, top_k
+        super().__init__(search)
+        self.temperature, self.top_k, self.generator = temperature, top_k, generator
         self.top_p = None if top_p == 1 else top_p
-        self.generator = generator
 
-    def choose(self, logits: Tensor) -> Choice:
-        """The hypotheses of the next step, from the logits (N, V) of the rows."""
-        search = self.search
+    def next(self, logits: Tensor, draws: int) -> tuple[Tensor, Tensor]:
         log_prob = _log_softmax(logits)
-        draws = 1 if search.tree.choices else search.width  # at first one row serves all samples of its sentence
         token = self._draw(log_prob, draws)
-        value = log_prob.gather(1, token) + search.total[search.place, None]
-        parent = search.place[:, None].expand(-1, draws)
-        place = (parent + torch.arange(draws, device=parent.device)).flatten()
-        shape = (search.count, search.width)
-        return Choice(
-            value.new_full(shape, _NEVER).flatten().index_copy_(0, place, value.flatten()).view(shape),
-            token.new_zeros(shape).flatten().index_copy_(0, place, token.flatten()).view(shape),
-            token.new_zeros(shape).flatten().index_copy_(0, place, parent.flatten()).view(shape),
-        )
-
-    def done(self, length: int, choice: Choice, ended: Tensor) -> Tensor:
-        """(B, 1): no sentence; every sample goes on to its own end."""
-        return torch.zeros_like(self.search.first, dtype=torch.bool)
-
-    def pick(self) -> list[list[Hypothesis]]:
-        """All samples. In each slot one has ended, sooner or later."""
-        tree = self.search.tree
-        last = tree.end.int().argmax(dim=0)  # (B, K)
-        slot = torch.arange(self.search.width, device=last.device).expand_as(last)
-        return tree.hypotheses(last, slot, tree.log_prob.gather(0, last[None])[0], self.search.eos)
+        return log_prob.gather(1, token), token
 
     def _draw(self, log_prob: Tensor, draws: int) -> Tensor:
         """Tokens (N, draws)."""

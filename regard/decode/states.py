@@ -71,12 +71,6 @@ class Rows:
         logits, self.state = self.model.step(token, self.state)
         if logits.ndim != 2 or logits.shape[0] != token.shape[0]:
             raise ValueError(f"step gave logits {tuple(logits.shape)} for {token.shape[0]} tokens; they are (B, V)")
-        returned = {id(leaf) for leaf in tree_leaves(self.state)}
-        self._untouched = [
-            (leaf, version)
-            for leaf, version in self._untouched
-            if id(leaf) in returned and version is not None and version == _version(leaf)
-        ]
         return logits
 
     def alignment(self) -> Any:
@@ -86,7 +80,7 @@ class Rows:
 
     def select(self, index: Tensor, *, same_sentences: bool) -> None:
         """Go on with the rows ``index``; ``same_sentences`` if every row stays with its sentence."""
-        fixed = {id(leaf) for leaf, _ in self._untouched}
+        fixed = {id(leaf) for leaf, version in self._untouched if version is not None and version == _version(leaf)}
         moved: list[Any] = []
 
         def move(leaf: Any) -> Any:

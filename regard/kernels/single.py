@@ -60,8 +60,8 @@ def _run(
         cost = items * heads * length * (width + depth) * READ
 
     shared = place is not None
-    keys, values = _where(key, shared), _where(value, shared)
-    may = (0, 0, 0, 0) if allowed is None else _where(allowed.expand(*leading, 1, length).mT)
+    keys, values = where(key, shared), where(value, shared)
+    may = (0, 0, 0, 0) if allowed is None else where(allowed.expand(*leading, 1, length).mT)
     table = (0, 0, 0) if place is None else (place.data_ptr(), *place.stride())
     beside = keys[2] < keys[3] and values[2] < values[3] and not may[2] and items * pieces >= torch.get_num_threads()
     # The heads of a group go together too, since they read the same keys, unless they may attend different ones.
@@ -69,7 +69,7 @@ def _run(
 
     found, context = query.new_empty(*leading, 1, length), query.new_empty(*leading, pieces, depth)
     logs = query.new_empty(*leading, 1, pieces) if pieces > 1 else None
-    given = (kind, (heads, together, group, length, width, depth), _where(query), keys, values, bent, may, table)
+    given = (kind, (heads, together, group, length, width, depth), where(query), keys, values, bent, may, table)
     into = (found.data_ptr(), 0 if logs is None else logs.data_ptr(), context.data_ptr())
     _pool.run(_loops.single, items * heads // together * pieces, cost, *given, scale, 1 / temperature, *into)
     if logs is not None:  # a piece without an allowed key has −inf, and where all have, their contexts are 0
@@ -81,7 +81,7 @@ def _rows(rows: Tensor) -> Tensor:
     return rows if rows.stride(-1) == 1 else rows.contiguous()
 
 
-def _where(rows: Tensor, shared: bool = False) -> tuple[int, int, int, int]:
+def where(rows: Tensor, shared: bool = False) -> tuple[int, int, int, int]:
     """Address and strides of item, head and row of (…, S, D); of ``shared`` rows there is one item."""
     strides = rows.stride() if not shared else (0, *rows.stride())
     return rows.data_ptr(), strides[0] if len(strides) > 2 else 0, strides[1] if len(strides) > 3 else 0, strides[-2]

@@ -31,7 +31,7 @@ class Rotary(Position):
         if width % 2:
             raise ValueError(f"rotary positions turn pairs of columns: the width of a head must be even, not {width}")
         exact = lift(rows)
-        turns = self._turns(first, count, width, exact.dtype, rows.device)  # (T, D/2, 2)
+        turns = self.turns(first, count, width, exact.dtype, rows.device)  # (T, D/2, 2)
         if _plain(exact) and not self.halves:  # one pass instead of ten
             pairs = torch.view_as_complex(exact.unflatten(-1, (width // 2, 2)))
             return torch.view_as_real(pairs * torch.view_as_complex(turns)).flatten(-2).to(rows.dtype)
@@ -40,7 +40,7 @@ class Rotary(Position):
         turned = torch.stack([x * cos - y * sin, x * sin + y * cos], dim=-2 if self.halves else -1)
         return turned.flatten(-2).to(rows.dtype)
 
-    def _turns(self, first: int, count: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def turns(self, first: int, count: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
         """cos and sin of the angles at ``count`` places, (T, D/2, 2). Kept from call to call, where they may be."""
         if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or first < 0:
             return self._made(first, count, width, dtype, device)
