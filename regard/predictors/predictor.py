@@ -41,6 +41,17 @@ class Answer:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
+def one_by_one(answer: Callable[[Any], Answer], questions: Sequence[Any]) -> list[Answer | ValueError]:
+    """What ``answer`` gives for each question, or what is wrong with it."""
+    answers: list[Answer | ValueError] = []
+    for question in questions:
+        try:
+            answers.append(answer(question))
+        except ValueError as error:
+            answers.append(error)
+    return answers
+
+
 class Predictor:
     """A system and its task, ready to answer."""
 
@@ -143,13 +154,7 @@ class Predictor:
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """An answer to each question, in their order; an error says what is wrong with a question."""
-        answers: list[Answer | ValueError] = []
-        for question in questions:
-            try:
-                answers.append(self.one(question))
-            except ValueError as error:
-                answers.append(error)
-        return answers
+        return one_by_one(self.one, questions)
 
     def one(self, question: Any) -> Answer:
         """The answer to one question; a ValueError says what is wrong with it."""

@@ -13,25 +13,24 @@ unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from regard._settings import at_least
-from regard.axes import Words
-from regard.data import SPLITS, captions, scenes
+from regard.data import captions, scenes
 from regard.data.captions import Captioned
 from regard.data.photographs import Photograph
 from regard.data.tokens import Ragged
 from regard.decode.written import Written
 from regard.metrics import pointing
-from regard.tasks._captions import Encoded, measured, targets
+from regard.tasks._captions import Described, measured, targets
 from regard.tasks._images import ImageConfig, ImageTask, pixels_of
 from regard.tasks._words import Vocabulary
-from regard.tasks.task import Batch, Loader, check_split, drawn
+from regard.tasks.task import Batch, check_split
 
 
 @dataclass(frozen=True)
@@ -50,24 +49,14 @@ class Config(ImageConfig):
             raise ValueError(f"objects = {self.objects}: of more than 3 there is too much to say in a caption")
 
 
-class Captions(ImageTask):
+class Captions(ImageTask, Described):
     """Images in, captions out; see the module's docstring. What is known without the data: ``words``."""
 
-    kind: ClassVar[str] = "writer"
-    unit: ClassVar[str] = "tokens"
     settings: ClassVar[type] = Config
+    things = ("images", "scenes")
     learned_from = ("min_count",)
     title = "Say what is on a picture"
     config: Config
-
-    def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
-        super().__init__(config, data, known=known)
-        self._vocabulary = Vocabulary(self.known["words"])
-        self.words = self._vocabulary.words
-        """What each token stands for."""
-        self.signatures: dict[str, str] = {}
-        """sacrebleu's signatures of the last :meth:`measure`."""
-        self._encoded = lru_cache(maxsize=len(SPLITS))(self._encode_all)
 
     def learn(self) -> dict[str, Any]:
         if self.generated:
@@ -102,16 +91,9 @@ class Captions(ImageTask):
     # -----------------------------------------------------------------------------------------------------------------
     # Words
 
-    def tokens(self) -> dict[str, Any]:
-        return {"target": self.words}
-
     def encode(self, caption: str) -> list[int]:
         """The ids of a caption, without bos and eos."""
         return self._vocabulary.encode(caption)
-
-    def write(self, tokens: Sequence[int], item: Any = None) -> Words:
-        """The caption of ids."""
-        return Words(self._vocabulary.decode(tokens))
 
     def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
         """Of the first images of a split: BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D of captions beside all references, in
@@ -138,32 +120,18 @@ class Captions(ImageTask):
         hits, chance = pointing.pointing_game(np.stack(maps), boxes)
         return {"pointing": 100 * hits, "chance": 100 * chance}
 
-    def _encode_all(self, split: str) -> Encoded:
-        return Encoded.of(self._vocabulary, [each.captions for each in self._part(split)], self.config.max_length)
-
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
 
-    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        identity = self.identity(split, seed, shuffle)
-        size = self.config.batch
-        if self.generated:
+    def captions_of(self, split: str) -> list[list[str]]:
+        return [each.captions for each in self._part(split)]
 
-            def make(rows: range, epoch: int, k: int) -> Batch:
-                return self._batch_of_scenes(split, seed if shuffle else 0, epoch if shuffle else 0, rows)
-
-            number = self.count(split)
-            return drawn(make, number, size, identity, f"{number:,} scenes an epoch")
+    def seen(self, split: str) -> tuple[Callable[[np.ndarray], Batch], str]:
         features = self.features(split)
-        places = f"{features.shape[1]} places of {features.shape[2]} features"
-        report = f"{len(self.words):,} words; {len(features):,} images, {places}"
+        told = f"{features.shape[1]} places of {features.shape[2]} features"
+        return lambda owners: {"features": features[owners]}, told
 
-        def look(owners: np.ndarray) -> Batch:
-            return {"features": features[owners]}
-
-        return self._encoded(split).loader(look, size, seed=seed, shuffle=shuffle, identity=identity, report=report)
-
-    def _batch_of_scenes(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
+    def made(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
         seen = [self.scene(split, row, seed, epoch) for row in rows]
         framed = []
         for row, scene in zip(rows, seen):

@@ -16,7 +16,7 @@ trained on, or with ``images`` (frames, height, width, 3) of bytes, where the sy
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,7 +27,7 @@ import torch
 
 from regard._lazy import nearest
 from regard._settings import at_least
-from regard.axes import Axis, Frames, Words
+from regard.axes import Axis, Frames
 from regard.data import SPLITS, clips, moves, photographs
 from regard.data.download import locate
 from regard.data.features import Store
@@ -37,9 +37,9 @@ from regard.data.tokens import Ragged
 from regard.decode.written import Written
 from regard.metrics import pointing
 from regard.questions import Clip, Input, Number
-from regard.tasks._captions import Encoded, measured, targets
+from regard.tasks._captions import Described, measured, targets
 from regard.tasks._words import Vocabulary
-from regard.tasks.task import VISION, AskedTask, Batch, Loader, check_split, drawn
+from regard.tasks.task import VISION, Batch, check_split
 
 MOVES = "moves"
 THUMBNAIL = 96
@@ -102,14 +102,13 @@ class Item:
         return len(self.pixels if self.features is None else self.features)  # type: ignore[arg-type]
 
 
-class VideoCaptions(AskedTask):
+class VideoCaptions(Described):
     """Clips in, captions out; see the module's docstring. What is known without the data: ``words``, the ``width`` of a
     frame's features, and whether a backbone makes them of pictures (``pictured``)."""
 
-    kind: ClassVar[str] = "writer"
     family: ClassVar[str] = VISION
-    unit: ClassVar[str] = "tokens"
     settings: ClassVar[type] = Config
+    things = ("clips", "clips")
     learned_from = ("min_count", "stage")
     title = "Say what happens in a clip"
     verb = "Watch"
@@ -122,11 +121,6 @@ class VideoCaptions(AskedTask):
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         super().__init__(config, data, known=known)
-        self._vocabulary = Vocabulary(self.known["words"])
-        self.words = self._vocabulary.words
-        """What each token stands for."""
-        self.signatures: dict[str, str] = {}
-        self._encoded = lru_cache(maxsize=len(SPLITS))(self._encode_all)
         self._kept_features = lru_cache(maxsize=len(SPLITS))(self._computed)
         self._kept_clip = lru_cache(maxsize=512)(self._drawn)
 
@@ -262,13 +256,6 @@ class VideoCaptions(AskedTask):
     # -----------------------------------------------------------------------------------------------------------------
     # Words
 
-    def tokens(self) -> dict[str, Any]:
-        return {"target": self.words}
-
-    def write(self, tokens: Sequence[int], item: Any = None) -> Words:
-        """The caption of ids."""
-        return Words(self._vocabulary.decode(tokens))
-
     def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
         """Of the first clips of a split: BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D of captions beside all references, in
         percent; how much the weights of words over the frames differ (``variation``, ``entropy``). Of generated clips
@@ -309,32 +296,18 @@ class VideoCaptions(AskedTask):
             values |= {"pointing": 100 * hits, "chance": 100 * chance}
         return values
 
-    def _encode_all(self, split: str) -> Encoded:
-        return Encoded.of(self._vocabulary, [clip.captions for clip in self._part(split)], self.config.max_length)
-
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
 
-    def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        identity = self.identity(split, seed, shuffle)
-        size = self.config.batch
-        if self.generated:
+    def captions_of(self, split: str) -> list[list[str]]:
+        return [clip.captions for clip in self._part(split)]
 
-            def make(rows: range, epoch: int, k: int) -> Batch:
-                return self._batch_of_moves(split, seed if shuffle else 0, epoch if shuffle else 0, rows)
-
-            number = self.count(split)
-            return drawn(make, number, size, identity, f"{number:,} clips an epoch")
+    def seen(self, split: str) -> tuple[Callable[[np.ndarray], Batch], str]:
         features = self.features(split)
-        frames = f"up to {max(map(len, features))} frames of {self.known['width']} features"
-        report = f"{len(self.words):,} words; {len(features):,} clips, {frames}"
+        told = f"up to {max(map(len, features))} frames of {self.known['width']} features"
+        return lambda owners: self._batch([Item(features[owner]) for owner in owners]), told
 
-        def look(owners: np.ndarray) -> Batch:
-            return self._batch([Item(features[owner]) for owner in owners])
-
-        return self._encoded(split).loader(look, size, seed=seed, shuffle=shuffle, identity=identity, report=report)
-
-    def _batch_of_moves(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
+    def made(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
         made = [self.clip(split, row, seed, epoch) for row in rows]
         framed = [self._vocabulary.framed(moves.caption(clip.events), self.config.max_length) for clip in made]
         seen = self._batch([Item(pixels=clip.frames) for clip in made])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from regard.predictors.predictor import Answer
+from regard.predictors.predictor import Answer, one_by_one
 from regard.serve.card import About, Card
 from regard.serve.sources import example
 
@@ -38,13 +38,7 @@ class Lesson:
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """An answer to each question, or what is wrong with it."""
-        answers: list[Answer | ValueError] = []
-        for question in questions:
-            try:
-                answers.append(self.one(question))
-            except ValueError as error:
-                answers.append(error)
-        return answers
+        return one_by_one(self.one, questions)
 
     def one(self, question: Any) -> Answer:
         """The answer to one question."""
