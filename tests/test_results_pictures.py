@@ -36,3 +36,13 @@ def test_a_table_from_trainings_of_seconds(tmp_path, capsys, monkeypatch):
     second = capsys.readouterr()
     assert second.out == first.out
     assert "training" not in second.err and "measuring" not in second.err
+
+
+def test_captions_come_with_a_figure_of_the_best_and_of_the_worst(tmp_path, capsys, monkeypatch):
+    quick = ["steps=2", "task.batch=4", "pixels=32", "train_size=8", "valid_size=4", "test_size=9", "decode.size=1"]
+    monkeypatch.setattr(tool, "CAPTIONS", {"soft": tool.row("caption-scenes", 1)})
+    monkeypatch.setattr(sys, "argv", ["results_pictures.py", "captions", *quick, "--runs", str(tmp_path)])
+    tool.main()
+    drawn = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines() if line.startswith("Figure")]
+    assert [Path(path).name for path in drawn] == ["captions-best.png", "captions-worst.png"]
+    assert all(Path(path).stat().st_size > 5000 for path in drawn)

@@ -11,9 +11,17 @@ of the test split, of Flickr8k, whose test images are not at hand, of the valida
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from lab import Cell, Measured, Table, cells, lines, print_tables, row
+
+from regard import runs
+from regard.metrics import captions as captions_metric
 
 
 class Pictures(Measured):
@@ -35,6 +43,59 @@ def captions(lab: Pictures) -> Iterator[str]:
     """Captions of Flickr8k, validation split."""
     metrics = {"BLEU-1": "bleu1", "BLEU-4": "bleu4", "ROUGE-L": "rouge_l", "CIDEr-D": "cider_d"}
     yield from lines(lab, CAPTIONS, {**metrics, "variation of maps": "variation", "entropy": "entropy"})
+    for title, (cell, *_) in CAPTIONS.items():
+        for path in best_and_worst(lab, cell):
+            yield f"\nFigure, {title}: {path}"
+
+
+SHOWN = 6
+"""Captions of a figure."""
+
+
+def best_and_worst(lab: Pictures, cell: Cell) -> Iterator[Path]:
+    """Figures of the captions with the highest and with the lowest CIDEr-D, in the run's folder, since the photographs
+    may not be passed on. They are drawn once."""
+    paths = [lab.folder(cell) / f"captions-{name}.png" for name in ("best", "worst")]
+    if not all(path.exists() for path in paths):
+        predictor, split = runs.load(lab.folder(cell)), lab.split(cell)
+        task = predictor.task
+        items = [task.item(split, number) for number in range(task.count(split))]
+        found = [best for best, *_ in predictor.write(items)]
+        wanted = [[captions_metric.words(each) for each in many] for many in task.references(split, range(len(items)))]
+        scores = captions_metric.each_cider_d([captions_metric.words(each.text) for each in found], wanted)
+        order = np.argsort(scores, kind="stable")
+        for path, chosen in zip(paths, (order[::-1], order)):
+            captioned([found[row] for row in chosen[:SHOWN]], task, path)
+    yield from paths
+
+
+def captioned(found: Sequence[Any], task: Any, path: Path) -> None:
+    """Photographs with their captions and, beside each, where the word looked whose map is sharpest."""
+    from matplotlib.figure import Figure
+
+    from regard.views import overlay
+    from regard.views._pixels import paint
+    from regard.views._shared import INK, MUTED, save
+
+    figure = Figure(figsize=(11.0, 2.75 * -(-len(found) // 2)), layout="constrained")
+    panels = figure.subplots(-(-len(found) // 2), 4, squeeze=False).reshape(-1, 2)
+    for (left, right), each in zip(panels, found):
+        image = task.axes(each.item)["places"].image()
+        words = list(each.words.labels)
+        paint(left, image)
+        left.set_title(textwrap.fill(each.text, 34), fontsize=9, color=INK, loc="left")
+        if each.weights is None or not words:
+            right.axis("off")
+            continue
+        maps = each.weights.numpy()[: len(words)]
+        sharp = int(np.argmin([-(row * np.log(row.clip(1e-9))).sum() for row in maps]))
+        side = math.isqrt(maps.shape[1])
+        overlay.veiled(right, image, maps[sharp].reshape(side, side))
+        right.set_title(words[sharp], fontsize=9, color=MUTED, loc="left")
+    for left, right in panels[len(found) :]:
+        left.axis("off")
+        right.axis("off")
+    save(figure, path)
 
 
 SCENES = {

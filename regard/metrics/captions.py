@@ -71,6 +71,11 @@ def cider_d(given: Sequence[Words], wanted: Sequence[Sequence[Words]], sigma: fl
 
     How many images there are, and which of them have an n-gram, is taken from ``wanted``.
     """
+    return sum(each_cider_d(given, wanted, sigma)) / max(len(given), 1)
+
+
+def each_cider_d(given: Sequence[Words], wanted: Sequence[Sequence[Words]], sigma: float = 6.0) -> list[float]:
+    """:func:`cider_d` of each caption, in percent as there."""
     known = [[_grams(reference) for reference in many] for many in wanted]
     frequency = Counter(chain.from_iterable(set(chain.from_iterable(many)) for many in known))
     images = math.log(max(len(known), 1))
@@ -82,8 +87,9 @@ def cider_d(given: Sequence[Words], wanted: Sequence[Sequence[Words]], sigma: fl
             squares[len(gram) - 1] += value * value
         return held, np.sqrt(squares)
 
-    total = 0.0
+    found = []
     for caption, many in zip(given, wanted, strict=True):
+        total = 0.0
         ours, norm = vector(caption)
         for reference in many:
             theirs, other = vector(reference)
@@ -95,7 +101,8 @@ def cider_d(given: Sequence[Words], wanted: Sequence[Sequence[Words]], sigma: fl
             # The public evaluation takes the number of pairs of words as the length.
             difference = max(len(caption) - 1, 0) - max(len(reference) - 1, 0)
             total += alike.mean() * math.exp(-(difference**2) / (2 * sigma**2)) / len(many)
-    return 1000 * total / max(len(given), 1)
+        found.append(1000 * total)
+    return found
 
 
 def _grams(caption: Words) -> Counter[tuple[str, ...]]:

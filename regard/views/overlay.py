@@ -28,6 +28,7 @@ from regard.views.picture import Picture
 from regard.views.text import labels, shorten, visible
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from regard.axes import Places
@@ -66,22 +67,27 @@ def figure(
     image, names, places = _checked(image, words, weights)
     named = [shorten(name, 18) for name in labels(names)]
     fonts, (named, (heading,)) = drawable(named, [visible(title) if title else ""])
-    height, width = image.shape[1:]
     rows = -(-(len(places) + 1) // columns)
     drawing, panels = sheet(rows, [""] * min(columns, len(places) + 1), side=1.6, title=heading or None, gap=0.26)
     cells = [axes for row in panels for axes in row]
     paint(cells[0], image)
     cells[0].set_title("image", fontsize=9.5, color="#5b6470", pad=3)
     for axes, name, place in zip(cells[1:], named, places):
-        paint(axes, image)
-        veil = np.zeros((*place.shape, 4))
-        veil[..., 3] = 0.82 * (1 - place / max(float(place.max()), 1e-9))
-        axes.imshow(veil, extent=(-0.5, width - 0.5, height - 0.5, -0.5), interpolation="bilinear", aspect="auto")
-        axes.set_aspect("equal")
+        veiled(axes, image, place)
         axes.set_title(name, fontsize=10, color="#1b1f24", pad=3, fontfamily=fonts, parse_math=False)
     for axes in cells[len(places) + 1 :]:
         axes.axis("off")
     return drawing
+
+
+def veiled(axes: Axes, image: np.ndarray, place: np.ndarray) -> None:
+    """Draw an image (C, height, width), darkened where the weights (h, w) are small."""
+    height, width = image.shape[1:]
+    paint(axes, image)
+    veil = np.zeros((*place.shape, 4))
+    veil[..., 3] = 0.82 * (1 - place / max(float(place.max()), 1e-9))
+    axes.imshow(veil, extent=(-0.5, width - 0.5, height - 0.5, -0.5), interpolation="bilinear", aspect="auto")
+    axes.set_aspect("equal")
 
 
 def terminal(
