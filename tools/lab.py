@@ -41,7 +41,8 @@ def lines(lab: Measured, rows: Rows, metrics: Mapping[str, str]) -> Iterator[str
 
 def row(recipe: str, minutes: float, *changes: str, seeds: int = 1) -> list[Cell]:
     """A recipe with changes, for some seeds."""
-    name = "-".join([recipe, *(change.rpartition(".")[2].replace("=", "") for change in changes)])
+    pairs = (change.partition("=") for change in changes)
+    name = "-".join([recipe, *(key.rpartition(".")[2] + value for key, _, value in pairs)])
     return [Cell(name, recipe, minutes, changes, seed) for seed in range(seeds)]
 
 
