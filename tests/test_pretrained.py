@@ -108,6 +108,22 @@ class TestDigits:
         assert (tmp_path / "looks.png").stat().st_size > 10_000
 
 
+class TestTwoDigits:
+    def test_pairs_that_it_has_not_seen(self):
+        """A look at the first of the test split; `regard evaluate` measures them all."""
+        found = Predictor.open("dram-two", data=held_out("mnist")).evaluate("test", limit=10)
+        assert found["error"] < 4 and found["ordered"] > 0.95
+
+    def test_it_reads_drawn_digits_without_data(self, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard.cli", "show", "dram-two", "0", "1", "--out", "looks.png"],
+            text=True, capture_output=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "these digits are drawn" in done.stdout and "right" in done.stdout
+        assert (tmp_path / "looks.png").stat().st_size > 10_000
+
+
 class TestScenes:
     def test_captions_of_scenes_that_it_has_not_seen(self):
         """A look at the first of 500; `regard evaluate` measures them all."""

@@ -411,6 +411,13 @@ PICTURES = (
         note="a path by hand over a drawn digit",
     ),
     Picture(
+        "objects",
+        "Object after object",
+        "Two digits read in order, three glimpses each: the path, what was seen, what was read (Ba 2015, figure 1).",
+        model="dram-two",
+        command=("0", "3"),
+    ),
+    Picture(
         "rectified",
         "A spatial transformer",
         "The image, the grid that reads it, and what comes out (Jaderberg 2015, figure 1).",
