@@ -124,6 +124,13 @@ class TestTwoDigits:
         assert (tmp_path / "looks.png").stat().st_size > 10_000
 
 
+class TestClips:
+    def test_clips_that_it_has_not_seen(self):
+        """A look at the first of the test split; `regard evaluate` measures them all."""
+        found = Predictor.open("video-moves").evaluate("test", limit=60)
+        assert found["bleu4"] > 95 and found["order"] > 95 and found["pointing"] > 70
+
+
 class TestScenes:
     def test_captions_of_scenes_that_it_has_not_seen(self):
         """A look at the first of 500; `regard evaluate` measures them all."""

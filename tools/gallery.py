@@ -466,6 +466,13 @@ PICTURES = (
         note="the score is how near colours are",
     ),
     Picture(
+        "film",
+        "Words over a clip",
+        "Which frames each word of a caption looks at (Yao 2015, figure 4).",
+        model="video-moves",
+        options=(("example", 3),),
+    ),
+    Picture(
         "strangers",
         "Other people's models",
         "One head of each, recorded from the models as they are installed.",
