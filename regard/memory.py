@@ -119,8 +119,9 @@ class Memory:
 
     def within(self, mask: Mask | Tensor) -> Memory:
         """The same memory, of which only what ``mask`` allows too may be attended."""
-        new = copy(self)
-        new.mask, new._permits, new.begun = masks.both(self.mask, masks.as_mask(mask)), None, False
+        joined = masks.both(self.mask, masks.as_mask(mask))
+        new = Memory(self._key, self._value, joined, self.project, self.group, self.pages, self.shelf)
+        new._length, new._deferred = self._length, self._deferred  # a shelf may have grown since
         return new
 
     def permits(self, query: Tensor) -> Tensor | None:

@@ -183,3 +183,14 @@ def test_room_for_rows_that_the_caller_writes():
         torch.testing.assert_close(attention(query, new).context, attention(query, expected).context)
         memory = new.select(torch.tensor(index))  # of which the next has a table
     assert memory.pages is not None
+
+
+def test_a_mask_does_not_lengthen_what_another_has_grown_from():
+    """A memory and the one that grew from it share their rows; the shorter one stays as long as it was."""
+    attention = regard.Attention("scaled_dot")
+    with torch.no_grad():
+        short = attention.remember(torch.randn(2, 1, 4)).append(torch.randn(2, 1, 4))
+        grown = short.append(torch.randn(2, 1, 4))
+        within = short.within(regard.masks.lengths(torch.tensor([2, 1])))
+        assert (grown.length, short.length, within.length) == (3, 2, 2)
+        assert attention(torch.randn(2, 1, 4), within).weights.shape == (2, 1, 2)
