@@ -12,6 +12,7 @@ those of test.
 from __future__ import annotations
 
 import sys
+import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -260,9 +261,14 @@ class Speech(SoundTask):
 
 
 def plain(text: str) -> str:
-    """Lower case, letters, digits and apostrophes alone."""
-    kept = "".join(letter if letter.isalnum() or letter == "'" else " " for letter in text.lower().replace("’", "'"))
-    return " ".join(kept.split())
+    """Lower case, letters with their marks, digits and apostrophes alone."""
+    kept = (letter if _written(letter) else " " for letter in text.lower().replace("’", "'"))
+    return " ".join("".join(kept).split())
+
+
+def _written(letter: str) -> bool:
+    # The vowel signs of Hindi or Thai are marks, and no letters.
+    return letter.isalnum() or letter == "'" or unicodedata.category(letter).startswith("M")
 
 
 def _nonsense(random: np.random.Generator) -> str:
