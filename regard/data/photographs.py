@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from io import BytesIO
@@ -227,7 +228,7 @@ def _read_member(path: Path, member: str, max_bytes: int) -> bytes:
             return _read(file, max_bytes, f"{path}/{member}")
     except KeyError:
         raise ValueError(f"{path}: no {member} is in it") from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise ValueError(f"{path}/{member}: broken ({error})") from None
 
 
