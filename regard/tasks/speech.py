@@ -57,6 +57,7 @@ class Config(Sounds):
     voices: str = "flite/kal,flite/awb,flite/slt"
     """Of ``made``, in training, with commas between them."""
     test_voice: str = "flite/rms"
+    """Of ``made``, in test."""
     max_length: int = 120
     """Characters of the longest transcript; longer ones are left out of training."""
     grow: int = 0
