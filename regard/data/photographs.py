@@ -160,7 +160,8 @@ def folder(path: Path) -> list[Photograph]:
 
 
 class Album:
-    """Photographs in folders and zip archives, found by name; by its stem, if it has another suffix there.
+    """Photographs in folders and zip archives, found by name, which in an archive may begin with folders; by its stem,
+    if it has another suffix there.
 
     Args:
         home: the folder that names may be relative to.
@@ -174,10 +175,11 @@ class Album:
         self._stems: dict[str, Photograph] = {}
         for place in self.places:
             for photograph in _listed(place):
-                name = photograph.member or photograph.file.name
-                name = name.rpartition("/")[2]
-                self._names.setdefault(name, photograph)
-                self._stems.setdefault(name.rpartition(".")[0], photograph)
+                parts = photograph.name.split("/")
+                for first in range(len(parts)):
+                    name = "/".join(parts[first:])
+                    self._names.setdefault(name, photograph)
+                    self._stems.setdefault(name.rpartition(".")[0], photograph)
 
     def find(self, name: str) -> Photograph | None:
         """The photograph of that name, if there is one."""
