@@ -110,6 +110,8 @@ def an4(path: Path) -> list[Utterance]:
         ids, said = (untrusted.texts(held[f"{name}.npy"], f"{path}, {name}") for name in ("ids", "text"))
     except KeyError as error:
         raise ValueError(f"{path}: there is no {error} in it") from None
+    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or offsets[:1].tolist() != [0]:
+        raise ValueError(f"{path}: offsets are a row of whole numbers from 0 on, not {offsets.dtype} {offsets.shape}")
     if frames.ndim != 2 or not len(ids) == len(said) == len(offsets) - 1 or int(offsets[-1]) != len(frames):
         raise ValueError(f"{path}: frames {frames.shape}, {len(offsets)} offsets, {len(ids)} ids and {len(said)} texts")
     parts = np.split(frames.astype(np.float32), offsets[1:-1])
