@@ -91,6 +91,11 @@ class Speech(SoundTask):
         super().__init__(config, data, known=known)
         self._kept = lru_cache(maxsize=256)(self._heard)
 
+    @cached_property
+    def bad(self) -> BadLines:
+        """The transcripts that were left out."""
+        return BadLines(self.config.skip_bad)
+
     def learn(self) -> dict[str, Any]:
         if self.source == TONES:
             return {"words": list(made_speech.ALPHABET), "width": 0}
@@ -122,7 +127,7 @@ class Speech(SoundTask):
             place = locate(self.data or self.config.data)
         except ValueError as error:
             raise ValueError(f"{error}; speech can also be generated: data={TONES}") from None
-        found = utterances.read(place, BadLines(self.config.skip_bad))
+        found = utterances.read(place, self.bad)
         return {split: [each._replace(text=plain(each.text)) for each in many] for split, many in found.items()}
 
     def _part(self, split: str) -> list[utterances.Utterance]:
@@ -235,8 +240,11 @@ class Speech(SoundTask):
         identity["content"] = zlib.crc32("\n".join(texts).encode())
         unknown = sum(letter not in set(self.words) for text in texts for letter in text)
         report = f"{len(part):,} utterances, {len(self.words) - 4} characters"
+        if len(chosen) < len(part):
+            report += f"; {len(part) - len(chosen):,} left out, of more than {self.config.max_length} characters"
         if unknown:
             report += f"; {unknown:,} characters are unknown to the system"
+        report += f"; {self.bad}" if self.bad.total else ""
         return loader_of(take, len(planned(0)), identity, report)
 
     def _plan(self, lengths: np.ndarray, seed: tuple[int, int] | None) -> list[np.ndarray]:

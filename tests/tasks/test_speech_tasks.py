@@ -172,6 +172,18 @@ class TestSpeech:
         batch = next(iter(task.loader("test")))
         assert batch["target"][0].tolist()[-2:] == [3, 2]
 
+    def test_what_is_left_out_is_told(self, tmp_path):
+        place = self.table(tmp_path, ["a" * n for n in range(1, 31)])
+        with (place / utterances.TABLE).open("a") as file:
+            file.write("\nnowhere.wav\tsilence\n")
+        with pytest.raises(ValueError, match="there is no sound file"):
+            self.make(str(place))
+        task = self.make(str(place), skip_bad=True, max_length=10)
+        many = sum(len(each.text) > 10 for each in task._splits["train"])
+        told = task.loader("train").report()
+        assert f"; {many} left out, of more than 10 characters" in told and "left out 1 bad lines" in told
+        assert "more than 10" not in task.loader("test").report()
+
     def test_growth_takes_the_shorter_ones_first(self, tmp_path):
         task = self.make(str(self.table(tmp_path, ["a" * n for n in range(1, 31)])), grow=4, max_length=24)
         loader = task.loader("train")
