@@ -6,8 +6,8 @@ Strings are put together of recordings of one speaker, with pauses between them,
 that it is known when each digit begins and ends. Speakers of test and validation are never heard in training; of other
 data than that of training, all speakers that were not heard there are for test.
 
-Every test split may hold longer strings than were heard in training: with ``stretch`` every second is this many times
-longer. Their errors are measured apart.
+With ``stretch`` every second string of test is that many times longer than strings of training; errors of strings that
+are longer than any in training are measured apart.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Config(Sounds):
     most_gap: float = 0.25
     """… and at most."""
     repeat: float = 0.1
-    """How often a digit is that before it, beside chance."""
+    """The share of digits that repeat the one before, beside those that do so by chance."""
     stretch: int = 1
     """Every second test string is this many times longer."""
     train_size: int = 3000
