@@ -6,7 +6,7 @@ MSVD        ``training_label.json``: a list of ``{"id": "…", "caption": ["…"
 folder      ``captions.tsv``: the name of a clip, a tab, a caption, several lines for a clip; or one such folder for
             each split, ``train/captions.tsv`` and so on. The clips are one ``.npz`` file of all, as above, or for each
             clip ``NAME.npz`` with ``features`` (frames, width), ``NAME.npy`` with that array alone, or a folder
-            ``NAME`` of pictures, which are its frames in the order of their names
+            ``NAME`` of pictures, which are its frames in the order of their names, ``9.jpg`` before ``10.jpg``
 ==========  ===========================================================================================================
 
 :func:`read` finds out which it is. Where there are no splits, clips are divided 7 : 1 : 2 by their names, and those
@@ -203,11 +203,17 @@ def _checked(values: np.ndarray, where: str) -> np.ndarray:
 
 
 def frames_of(folder: Path) -> tuple[Photograph, ...]:
-    """The pictures in a folder, by name."""
-    found = tuple(Photograph(file) for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES)
+    """The pictures in a folder, by name; numbers in names by their size, so that ``frame10`` comes after ``frame9``."""
+    files = sorted(folder.iterdir(), key=lambda file: (_numbered(file.name), file.name))
+    found = tuple(Photograph(file) for file in files if file.suffix.lower() in SUFFIXES)
     if not found:
         raise ValueError(f"{folder}: no frame ({', '.join(SUFFIXES)}) is in it")
     return found
+
+
+def _numbered(name: str) -> list[str | int]:
+    """Text and numbers by turns."""
+    return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"([0-9]{1,18})", name))]
 
 
 def spaced(count: int, most: int) -> np.ndarray:

@@ -60,15 +60,21 @@ def read(path: Path, most: int) -> dict[str, Numbers]:
 
 
 def _numbers(items: list, most: int, split: str) -> Numbers:
+    if not isinstance(items, list):
+        raise ValueError(f"{split}: a list of numbers was expected, not {json.dumps(items)[:80]}")
     digits, boxes = [], []
     for row, item in enumerate(items):
         try:
             _, _, _, parts = item
             each = np.array([[float(value) for value in part] for part in parts])
             names = each[:, 0].astype(int) % 10
-            if each.shape[1] != 5 or not ((each[:, 3] > each[:, 1]) & (each[:, 4] > each[:, 2])).all():
+            if (
+                each.shape[1] != 5
+                or not np.isfinite(each).all()
+                or not ((each[:, 3] > each[:, 1]) & (each[:, 4] > each[:, 2])).all()
+            ):
                 raise ValueError
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, IndexError, OverflowError):
             said = json.dumps(item)[:80]
             raise ValueError(f"{split}, item {row}: not [name, width, height, boxes], but {said}") from None
         if len(each) <= most:

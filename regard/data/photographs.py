@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from io import BytesIO
@@ -159,7 +160,8 @@ def folder(path: Path) -> list[Photograph]:
 
 
 class Album:
-    """Photographs in folders and zip archives, found by name; by its stem, if it has another suffix there.
+    """Photographs in folders and zip archives, found by name, which in an archive may begin with folders; by its stem,
+    if it has another suffix there.
 
     Args:
         home: the folder that names may be relative to.
@@ -173,10 +175,11 @@ class Album:
         self._stems: dict[str, Photograph] = {}
         for place in self.places:
             for photograph in _listed(place):
-                name = photograph.member or photograph.file.name
-                name = name.rpartition("/")[2]
-                self._names.setdefault(name, photograph)
-                self._stems.setdefault(name.rpartition(".")[0], photograph)
+                parts = photograph.name.split("/")
+                for first in range(len(parts)):
+                    name = "/".join(parts[first:])
+                    self._names.setdefault(name, photograph)
+                    self._stems.setdefault(name.rpartition(".")[0], photograph)
 
     def find(self, name: str) -> Photograph | None:
         """The photograph of that name, if there is one."""
@@ -227,7 +230,7 @@ def _read_member(path: Path, member: str, max_bytes: int) -> bytes:
             return _read(file, max_bytes, f"{path}/{member}")
     except KeyError:
         raise ValueError(f"{path}: no {member} is in it") from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise ValueError(f"{path}/{member}: broken ({error})") from None
 
 

@@ -105,19 +105,41 @@ def _texts(value: Any) -> list[str]:
 
 def divided(found: Sequence[Recipe]) -> Splits:
     """Of the recipes with a photograph, by their titles alone, one in six is for validation and one in four for test;
-    all others are for training, but for those with the title of one that is held out."""
-    titles = {_key(recipe) for recipe in found if recipe.photograph is not None}
+    all others are for training, but for those with the title of one that is held out. Recipes that share a photograph
+    stay together."""
+    keys = _shared(found)
+    titles = {key for key, recipe in zip(keys, found) if recipe.photograph is not None}
     if len(titles) < 3:
-        raise ValueError(f"{len(titles)} recipes with a photograph are too few to train, validate and test")
+        raise ValueError(
+            f"{len(titles)} recipes with a photograph of their own are too few to train, validate and test"
+        )
     order = sorted(titles)
     test, valid = len(order) // 4 or 1, len(order) // 6 or 1
     place = {key: "test" if n < test else "valid" if n < test + valid else "train" for n, key in enumerate(order)}
     splits: Splits = {"train": [], "valid": [], "test": []}
-    for recipe in found:
-        split = place.get(_key(recipe), "train")
+    for key, recipe in zip(keys, found):
+        split = place.get(key, "train")
         if split == "train" or recipe.photograph is not None:
             splits[split].append(recipe)
     return splits
+
+
+def _shared(found: Sequence[Recipe]) -> list[bytes]:
+    """The key of each title, the same for all titles that are joined by photographs."""
+    keys = [_key(recipe) for recipe in found]
+    joined: dict[bytes, bytes] = {}
+
+    def root(key: bytes) -> bytes:
+        while key in joined:
+            key = joined[key]
+        return key
+
+    first: dict[Photograph, bytes] = {}
+    for key, recipe in zip(keys, found):
+        if recipe.photograph is not None:
+            low, *high = sorted({root(key), root(first.setdefault(recipe.photograph, key))})
+            joined |= dict.fromkeys(high, low)
+    return [root(key) for key in keys]
 
 
 def _key(recipe: Recipe) -> bytes:

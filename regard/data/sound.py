@@ -70,7 +70,7 @@ def read(source: Path | bytes, rate: int = RATE, longest: float = LONGEST) -> np
             # What a header claims is not yet memory: no more than this is read.
             wave = file.read(min(file.frames, most + 1), dtype="float32", always_2d=True) if file.frames else None
             found, seconds = file.samplerate, file.frames / file.samplerate
-    except soundfile.SoundFileError as error:
+    except (soundfile.SoundFileError, TypeError) as error:  # TypeError of .raw files, whose rate nobody can know
         reason = str(error).split(": ", 1)[-1].strip(" .")
         raise ValueError(f"{name}: not sound that can be read, such as WAV or FLAC ({reason})") from None
     if wave is None or not len(wave):

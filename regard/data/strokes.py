@@ -123,11 +123,14 @@ def _cut(path: Path, data: dict[str, bytes], points: str, offsets: str) -> list[
     every, ends = _array(path, data, points), _array(path, data, offsets)
     if every.ndim != 2 or every.shape[1] != 3:
         raise ValueError(f"{path}: {points} {every.shape}; (N, 3) was expected: dx, dy and pen-up")
-    if ends.ndim != 1 or not len(ends) or ends[0] != 0 or ends[-1] != len(every) or (np.diff(ends) < 0).any():
+    if ends.ndim != 1 or not len(ends) or ends[0] != 0 or ends[-1] != len(every) or (ends[1:] < ends[:-1]).any():
         raise ValueError(f"{path}: {offsets} do not part {len(every)} points into lines")
-    if not np.isfinite(every).all() or np.abs(every[:, :2]).max(initial=0) > FURTHEST:
-        row = int(np.flatnonzero(~(np.abs(every[:, :2]) <= FURTHEST).all(1))[0])
-        raise ValueError(f"{path}: point {row} of {points}, {every[row].tolist()}, is too far away")
+    if ends.dtype.kind not in "iu":
+        raise ValueError(f"{path}: {offsets} are {ends.dtype}; whole numbers were expected")
+    far = np.flatnonzero(~(np.abs(every[:, :2]) <= FURTHEST).all(1))  # or NaN
+    if len(far):
+        told = f"point {far[0]} of {points}, {every[far[0]].tolist()}"
+        raise ValueError(f"{path}: {told}, is not finite or too far away")
     if not np.isin(every[:, 2], (0, 1)).all():
         row = int(np.flatnonzero(~np.isin(every[:, 2], (0, 1)))[0])
         raise ValueError(f"{path}: pen-up of point {row} of {points} is {every[row, 2]}, neither 0 nor 1")
@@ -168,7 +171,9 @@ def objects(path: Path, bad: BadLines | None = None) -> list[Line]:
         if not text.strip():
             continue
         try:
-            found.append(_object(untrusted.parse_json(text, f"{path}:{number}"), f"{path.stem} {number}"))
+            # A hyphen in the name of the file would make one sheet of all its lines.
+            name = f"{path.stem.replace('-', ' ')} {number}"
+            found.append(_object(untrusted.parse_json(text, f"{path}:{number}"), name))
         except ValueError as error:
             bad.add("unreadable", path, number, str(error).removeprefix(f"{path}:{number}: "))
     return found
@@ -196,7 +201,7 @@ def of(strokes: Any) -> np.ndarray:
     for number, stroke in enumerate(strokes, 1):
         try:
             points = np.array(stroke, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             points = np.zeros(0)
         if points.ndim != 2 or points.shape[1] != 2 or not len(points):
             raise ValueError(f"stroke {number} is not a list of points [x, y]")
@@ -263,14 +268,27 @@ def joined(lines: Sequence[Line], count: int, random: Callable[[int], np.ndarray
 
 
 def _divided(lines: Sequence[Line], where: Path) -> Splits:
+    keys: list[Any] = [_form(line.name) for line in lines]
+    places = {form: _share(form) for form in keys}
+    if len(set(places.values())) < len(SPLITS):  # too few forms for shares of ten
+        if len(places) < len(SPLITS):
+            keys = list(range(len(lines)))  # … and even to keep the lines of each together
+        order = list(dict.fromkeys(keys))
+        places = dict(zip(order, ["valid", "test", *["train"] * len(order)]))
     found: Splits = {split: [] for split in SPLITS}
-    for line in lines:
-        known = _FORM.fullmatch(line.name)
-        form = known["form"] if known else line.name.rpartition("-")[0] or line.name
-        share = int(hashlib.sha256(form.encode()).hexdigest()[:8], 16) % 10
-        found["valid" if share == 8 else "test" if share == 9 else "train"].append(line)
-    if not all(found.values()) and len(lines) >= len(SPLITS):  # too few forms for shares of ten
-        found = {"train": list(lines[2:]), "valid": [lines[0]], "test": [lines[1]]}
+    for key, line in zip(keys, lines):
+        found[places[key]].append(line)
     if not all(found.values()):
         raise ValueError(f"{where}: {len(lines)} lines cannot be divided into {', '.join(SPLITS)}: 3 are needed")
     return found
+
+
+def _form(name: str) -> str:
+    known = _FORM.fullmatch(name)
+    return known["form"] if known else name.rpartition("-")[0] or name
+
+
+def _share(form: str) -> str:
+    """Of ten forms one is for validation and one for test."""
+    share = int(hashlib.sha256(form.encode()).hexdigest()[:8], 16) % 10
+    return "valid" if share == 8 else "test" if share == 9 else "train"

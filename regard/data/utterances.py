@@ -9,8 +9,8 @@ digits      ``recordings*.zip`` or a folder ``recordings``: files named digit, s
             those of AudioMNIST and of the Free Spoken Digit Dataset
 ==========  ===========================================================================================================
 
-Where there are no splits, speakers are held out, or utterances where nobody says who speaks. A transcript without its
-sound is named with file and line.
+Where there are no splits, speakers are held out, or utterances where fewer than three speakers are named. A
+transcript without its sound is named with file and line.
 """
 
 from __future__ import annotations
@@ -110,6 +110,8 @@ def an4(path: Path) -> list[Utterance]:
         ids, said = (untrusted.texts(held[f"{name}.npy"], f"{path}, {name}") for name in ("ids", "text"))
     except KeyError as error:
         raise ValueError(f"{path}: there is no {error} in it") from None
+    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or offsets[:1].tolist() != [0]:
+        raise ValueError(f"{path}: offsets are a row of whole numbers from 0 on, not {offsets.dtype} {offsets.shape}")
     if frames.ndim != 2 or not len(ids) == len(said) == len(offsets) - 1 or int(offsets[-1]) != len(frames):
         raise ValueError(f"{path}: frames {frames.shape}, {len(offsets)} offsets, {len(ids)} ids and {len(said)} texts")
     parts = np.split(frames.astype(np.float32), offsets[1:-1])
@@ -123,21 +125,25 @@ def an4(path: Path) -> list[Utterance]:
 
 
 def divided(found: Sequence[Utterance], folder: Path) -> Splits:
-    """A tenth of the speakers for validation and for test each; of the utterances, where nobody says who speaks or
-    there are too few to hold any out."""
-    speakers = sorted({each.speaker for each in found})
-    apart = len(speakers) >= 3 and "" not in speakers
-    groups = speakers if apart else [each.name for each in found]
+    """A tenth of the speakers for validation and for test each, where an utterance of which nobody says who speaks has
+    a speaker of its own; of the utterances, where there are too few speakers to hold any out."""
+    apart = len({each.speaker for each in found if each.speaker}) >= 3
+
+    def group(each: Utterance) -> tuple[str, str]:
+        """The speaker, or else the utterance."""
+        return (each.speaker, "") if apart and each.speaker else ("", each.name)
+
+    groups = {group(each) for each in found}
     if len(groups) < 3:
         raise ValueError(f"{folder}: {len(found)} utterances are too few to train, validate and test")
-    order = sorted(groups, key=lambda name: hashlib.blake2b(name.encode(), digest_size=8).digest())
+    order = sorted(sorted(groups), key=lambda names: hashlib.blake2b("".join(names).encode(), digest_size=8).digest())
     tenth = len(order) // 10 or 1
     place = {
-        name: "test" if rank < tenth else "valid" if rank < 2 * tenth else "train" for rank, name in enumerate(order)
+        names: "test" if rank < tenth else "valid" if rank < 2 * tenth else "train" for rank, names in enumerate(order)
     }
     splits: Splits = {split: [] for split in SPLITS}
     for each in found:
-        splits[place[each.speaker if apart else each.name]].append(each)
+        splits[place[group(each)]].append(each)
     return splits
 
 

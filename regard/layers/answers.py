@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 
 Batch = Mapping[str, Tensor]
 PARTS = 0.7
-"""Of the right answer's probability, what its parts share if it is a list: *pillow, rug* teaches *pillow* and *rug*."""
+"""If the right answer is a list, such as *pillow, rug*, the share of the target that goes to its parts, *pillow* and
+*rug*, where they are answers themselves; the rest goes to the list."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ class Grid(nn.Module):
             self.width = efficientnet.WIDTHS[tuned - 1]
         if features:
             self.norm = nn.LayerNorm(self.width)
+        elif channels < 3:
+            raise ValueError(f"channels, of which two are coordinates, is at least 3, not {channels}")
         else:
             self.convolve = nn.Sequential(
                 *_layer(3, channels // 2, kernel=5, stride=2),

@@ -125,6 +125,8 @@ def _common(one: Words, other: Words) -> int:
 
 
 def _compared(texts: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[list[Words], list[list[Words]]]:
+    if not texts:
+        raise ValueError("there are no captions to compare")
     if len(texts) != len(references):
         raise ValueError(f"{len(texts)} captions for {len(references)} images")
     for number, many in enumerate(references, 1):

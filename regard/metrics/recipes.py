@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 from regard.metrics import captions
 
 
 def mentioned(texts: Sequence[str], ingredients: Sequence[Collection[str]]) -> float:
-    """The share of ingredients, in percent, whose last word occurs in the text that is to use them."""
+    """The share of ingredients, in percent, whose last word, or its plural, occurs in the text that is to use them."""
     words = [set(captions.words(text)) for text in texts]
     seen = [_said(name, held) for held, names in zip(words, ingredients) for name in names]
     return 100 * sum(seen) / max(len(seen), 1)
@@ -16,4 +17,5 @@ def mentioned(texts: Sequence[str], ingredients: Sequence[Collection[str]]) -> f
 
 def _said(name: str, words: set[str]) -> bool:
     last = name.rpartition(" ")[2]
-    return any(form in words for form in (last, f"{last}s", f"{last}es"))
+    plurals = f"{last}s", f"{last}es", re.sub("y$", "ies", last), re.sub("f$", "ves", last)
+    return not words.isdisjoint((last, *plurals))

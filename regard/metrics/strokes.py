@@ -1,5 +1,5 @@
-"""Is handwriting expected, and can it be read? A mixture without context to compare a network with, and a reader of
-letters by templates."""
+"""How likely are points of a pen without context, and can what was written be read? A mixture of Gaussians, which a
+network must beat, and a reader of letters by templates."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ class Games(Predictor):
         """A game, by its number."""
         if len(what) > 1 or (what and not what[0].isdecimal()):
             raise ValueError(f"say the number of one game, not {' '.join(what)}")
-        number = int(what[0]) if what else 0
+        number, last = int(what[0]) if what else 0, self.task.config.batch - 1
+        if number > last:
+            raise ValueError(f"there is no game {number}: they are 0 to {last}")
         seen = self.predict(number + 1, split=split)
         caught, actions, picture = self._game(seen, number)
         yield f"game {number}: {'caught' if caught else 'missed'} after {', '.join(_runs(actions))}", picture

@@ -88,9 +88,10 @@ class Handwriting(AskedPredictor):
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """Nats per point of a split (or of its first ``limit`` batches), ``gain`` below a mixture of 20 Gaussians
-        without context; with texts also how the window follows the letters (``window``: Spearman's ρ of the character
-        that it is at most and the true one, or where that is not known the share of the line) and the task's metrics of
-        the first 100 lines, written with a bias of 1."""
+        without context, which is always measured on the whole split; with texts also how the window follows the letters
+        (``window``: Spearman's ρ between the character with the largest weight at each point and the one that is being
+        written, or, where the data do not tell, the number of the point) and the task's metrics of the first 100 lines,
+        written with a bias of 1."""
         values = self.means(split, limit=limit)
         values["alone"] = self.task.alone(split)
         values["gain"] = values["alone"] - values["nll"]

@@ -96,7 +96,7 @@ class Config:
         at_least(
             self, "listener", "layers", "join", "embedding", "decoder", "maxout", "attention", "filters", "spacing"
         )
-        at_least(self, monotonic=0, keep=0, window=0)
+        at_least(self, monotonic=0, keep=0, window=0, label_smoothing=0)
         if self.smooth and (self.sharpen != 1 or self.keep):
             raise ValueError("smooth shares the focus, sharpen and keep narrow it: choose one")
 

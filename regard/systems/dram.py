@@ -64,8 +64,9 @@ class Config:
         filters: of the glimpse network's first convolution, the second has twice as many; 0 is a fully connected layer.
         hidden: units of each LSTM, and of the glimpse network's output.
         context: the longer side of the coarse image for the context network, in pixels; 0 is no context.
-        pace: κ. What only REINFORCE trains moves at the optimizer's pace whatever λ is, if that is Adam, and its
-            gradient is mostly noise; a small κ lets the noise of many steps cancel.
+        pace: κ, by which the output of the location layer is multiplied. Its gradient comes from REINFORCE alone and is
+            mostly noise, and Adam takes steps of the same size whatever λ is; with a small κ the locations move little
+            in each step, so that the noise of many steps cancels.
         std: σ of the locations, where 2 is the width of the image.
         rollouts: runs of an image in training.
         test_rollouts: the same when it is not trained; 0 is one run along the means.
@@ -96,10 +97,10 @@ class Config:
 
     def __post_init__(self) -> None:
         at_least(self, "channels", "height", "width", "classes", "objects", "glimpses", "size", "scales", "hidden")
-        at_least(self, "rollouts", test_rollouts=0, filters=0, context=0)
-        if self.pace <= 0:
+        at_least(self, "rollouts", test_rollouts=0, filters=0, context=0, reinforce=0)
+        if not self.pace > 0:
             raise ValueError(f"pace = {self.pace}: the locations would never move")
-        if self.std <= 0:
+        if not self.std > 0:
             raise ValueError(f"std = {self.std}: without a spread no other place is ever tried")
         if self.end and (self.objects < 2 or self.classes < 2):
             raise ValueError("with a class for the end there are at least two classes and two objects, counting it")

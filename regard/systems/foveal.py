@@ -88,7 +88,7 @@ class Config:
         if self.policy not in POLICIES:
             raise ValueError(f"policy cannot be {self.policy!r}: {nearest(self.policy, POLICIES)}")
         at_least(self, "channels", "height", "width", "classes", "fixations", "size", "grid", "factors", "hidden")
-        if self.rings < 0 or self.generative < 0 or self.sharpness <= 0:
+        if not (self.rings >= 0 and self.generative >= 0 and self.sharpness > 0):
             told = f"rings = {self.rings}, generative = {self.generative}, sharpness = {self.sharpness}"
             raise ValueError(f"{told}: not negative, and the last above 0")
         if not 0 <= self.explore <= 1 or not 0 <= self.reach <= 1:

@@ -66,6 +66,7 @@ class Config:
         cardinality: whether a control predicts how many labels there are.
         dim, heads, hidden, layers: of the decoder; ``dim`` also of the hidden layer of a control.
         dropout: of the image's features and of sub-layers.
+        norm: of the decoder, ``pre`` or ``post``; see :mod:`regard.layers.transformer`.
         tuned: the last stage of the backbone that is trained along; 0 if all are frozen.
         mirrored: whether every other image of training, chosen at random, is mirrored.
         mix: of the Beta distribution of mixup; 0 for none.
@@ -92,6 +93,7 @@ class Config:
 
     def __post_init__(self) -> None:
         LayerConfig.of(self)  # an error should come now
+        at_least(self, "dim", "heads", "hidden", "layers", "most")
         if self.predictor not in PREDICTORS:
             raise ValueError(f"no predictor is called {self.predictor!r}: {nearest(self.predictor, PREDICTORS)}")
         if self.cardinality and self.predictor == "transformer":

@@ -64,9 +64,11 @@ class Config:
         channels: width of the features of a place where they are made of images.
         dim, heads, hidden, layers: of the decoder.
         fusion: how a layer looks at image and ingredients; see the module's docstring.
-        dropout: of embeddings, sub-layers, and what is looked at.
+        dropout: of embeddings, sub-layers, and what is looked at; ``attention_dropout`` is of the weights.
+        norm: of the decoder, ``pre`` or ``post``; see :mod:`regard.layers.transformer`.
         set_weight: weight of the loss of the ingredients.
         shrink: weight of the squares of the weights that read the features of an image.
+        label_smoothing: of the loss of the words.
     """
 
     vocab: int
@@ -90,7 +92,8 @@ class Config:
         LayerConfig.of(self)  # an error should come now
         if self.fusion not in FUSIONS:
             raise ValueError(f"no fusion is called {self.fusion!r}: {nearest(self.fusion, FUSIONS)}")
-        at_least(self, set_weight=0, shrink=0)
+        at_least(self, "dim", "heads", "hidden", "layers", longest=2)
+        at_least(self, set_weight=0, shrink=0, label_smoothing=0)
 
 
 class Layer(nn.Module):

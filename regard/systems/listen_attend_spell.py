@@ -66,7 +66,7 @@ class Config:
     spacing: int = 4
 
     def __post_init__(self) -> None:
-        at_least(self, "listener", "join", "embedding", "speller", "layers", "attention", "spacing")
+        at_least(self, "listener", "join", "embedding", "speller", "layers", "attention", "spacing", label_smoothing=0)
         if not 0 <= self.sampling <= 1:
             raise ValueError(f"sampling, a share of the characters, is between 0 and 1, not {self.sampling}")
         if self.pyramid < 0:

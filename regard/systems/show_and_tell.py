@@ -16,6 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.grid import Grid
@@ -34,6 +35,7 @@ class Config:
         channels: width of the features of a place where they are made of images.
         embedding, hidden: widths of words and of the LSTM.
         dropout: of words, the image and the states.
+        label_smoothing: of the loss.
     """
 
     vocab: int
@@ -44,6 +46,9 @@ class Config:
     hidden: int = 512
     dropout: float = 0.5
     label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least(self, "embedding", "hidden", longest=2, label_smoothing=0)
 
 
 class ShowAndTell(nn.Module):

@@ -78,7 +78,8 @@ class Config:
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        at_least(self, penalty=0, reinforce=0, entropy=0, soft_steps=0)
+        at_least(self, "embedding", "hidden", longest=2)
+        at_least(self, penalty=0, reinforce=0, entropy=0, soft_steps=0, label_smoothing=0)
         if self.attention < 1:
             raise ValueError(f"attention, the width of the score, is at least 1, not {self.attention}")
         if not 0 <= self.expected <= 1:

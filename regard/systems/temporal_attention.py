@@ -59,6 +59,7 @@ class Config:
         local: features of motion beside those of frames.
         times: a number that says when a frame is, beside its features.
         dropout: of words and of what the output sees.
+        label_smoothing: of the loss.
     """
 
     vocab: int
@@ -76,7 +77,7 @@ class Config:
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        at_least(self, "attention", "motion")
+        at_least(self, "embedding", "hidden", "attention", "motion", longest=2, label_smoothing=0)
 
 
 class TemporalAttention(AttentiveLSTM):

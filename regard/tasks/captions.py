@@ -129,6 +129,7 @@ class Captions(ImageTask, Described):
     def seen(self, split: str) -> tuple[Callable[[np.ndarray], Batch], str]:
         features = self.features(split)
         told = f"{features.shape[1]} places of {features.shape[2]} features"
+        told += f"; {self.bad}" if self.bad.total else ""
         return lambda owners: {"features": features[owners]}, told
 
     def made(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:

@@ -129,7 +129,7 @@ class Handwriting(AskedTask):
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         self.bad = BadLines(config.skip_bad)
-        self.left_out = 0
+        self.left_out: dict[str, int] = {}
         self._lines = lru_cache(maxsize=len(SPLITS))(self._prepared)
         super().__init__(config, data, known=known)
         self.codes = {character: number for number, character in enumerate(self.known["characters"], 1)}
@@ -231,7 +231,7 @@ class Handwriting(AskedTask):
         if not kept:
             wanted = f"a text and at most {config.max_points} points"
             raise ValueError(f"{self.place}: none of {len(found)} lines for {split!r} has {wanted}")
-        self.left_out = len(found) - len(kept)
+        self.left_out[split] = len(found) - len(kept)
         return kept
 
     def _drawn(self, random: np.random.Generator, name: str) -> Line:
@@ -273,7 +273,9 @@ class Handwriting(AskedTask):
         identity = {"split": split, "seed": seed, "shuffle": shuffle, "config": settings, "lines": len(lines)}
         identity["strokes"] = zlib.crc32(b"".join(line.points.tobytes() for line in lines))
         told = f"{len(lines):,} lines, {int(lengths.sum()):,} points"
-        told += f"; {self.left_out:,} lines of more than {config.max_points} points left out" if self.left_out else ""
+        if left := self.left_out[split]:
+            told += f"; {left:,} left out, of more than {config.max_points:,} points"
+            told += " or without a text" if config.text else ""
         told += f"; {self.bad}" if self.bad.total else ""
         return loader_of(make, len(rows(0)), identity, told)
 

@@ -12,6 +12,7 @@ those of test.
 from __future__ import annotations
 
 import sys
+import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,7 @@ class Config(Sounds):
     voices: str = "flite/kal,flite/awb,flite/slt"
     """Of ``made``, in training, with commas between them."""
     test_voice: str = "flite/rms"
+    """Of ``made``, in test."""
     max_length: int = 120
     """Characters of the longest transcript; longer ones are left out of training."""
     grow: int = 0
@@ -89,6 +91,11 @@ class Speech(SoundTask):
         super().__init__(config, data, known=known)
         self._kept = lru_cache(maxsize=256)(self._heard)
 
+    @cached_property
+    def bad(self) -> BadLines:
+        """The transcripts that were left out."""
+        return BadLines(self.config.skip_bad)
+
     def learn(self) -> dict[str, Any]:
         if self.source == TONES:
             return {"words": list(made_speech.ALPHABET), "width": 0}
@@ -120,7 +127,7 @@ class Speech(SoundTask):
             place = locate(self.data or self.config.data)
         except ValueError as error:
             raise ValueError(f"{error}; speech can also be generated: data={TONES}") from None
-        found = utterances.read(place, BadLines(self.config.skip_bad))
+        found = utterances.read(place, self.bad)
         return {split: [each._replace(text=plain(each.text)) for each in many] for split, many in found.items()}
 
     def _part(self, split: str) -> list[utterances.Utterance]:
@@ -233,8 +240,11 @@ class Speech(SoundTask):
         identity["content"] = zlib.crc32("\n".join(texts).encode())
         unknown = sum(letter not in set(self.words) for text in texts for letter in text)
         report = f"{len(part):,} utterances, {len(self.words) - 4} characters"
+        if len(chosen) < len(part):
+            report += f"; {len(part) - len(chosen):,} left out, of more than {self.config.max_length} characters"
         if unknown:
             report += f"; {unknown:,} characters are unknown to the system"
+        report += f"; {self.bad}" if self.bad.total else ""
         return loader_of(take, len(planned(0)), identity, report)
 
     def _plan(self, lengths: np.ndarray, seed: tuple[int, int] | None) -> list[np.ndarray]:
@@ -260,9 +270,14 @@ class Speech(SoundTask):
 
 
 def plain(text: str) -> str:
-    """Lower case, letters, digits and apostrophes alone."""
-    kept = "".join(letter if letter.isalnum() or letter == "'" else " " for letter in text.lower().replace("’", "'"))
-    return " ".join(kept.split())
+    """Lower case, letters with their marks, digits and apostrophes alone."""
+    kept = (letter if _written(letter) else " " for letter in text.lower().replace("’", "'"))
+    return " ".join("".join(kept).split())
+
+
+def _written(letter: str) -> bool:
+    # The vowel signs of Hindi or Thai are marks, and no letters.
+    return letter.isalnum() or letter == "'" or unicodedata.category(letter).startswith("M")
 
 
 def _nonsense(random: np.random.Generator) -> str:

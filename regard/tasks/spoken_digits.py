@@ -3,11 +3,11 @@
 ``data`` is a set of recordings of single digits (:mod:`regard.data.utterances`: AudioMNIST, the Free Spoken Digit
 Dataset, or one's own), ``tones``, digits of a synthesizer, or ``syllables`` of it (:mod:`regard.data.made_speech`).
 Strings are put together of recordings of one speaker, with pauses between them, new ones in every epoch of training, so
-that it is known when each digit begins and ends. Speakers of test and validation are never heard in training; on data
-with none of the speakers of training all are for test.
+that it is known when each digit begins and ends. Speakers of test and validation are never heard in training; of other
+data than that of training, all speakers that were not heard there are for test.
 
-Every test split may hold longer strings than were heard in training: with ``stretch`` every second is this many times
-longer. Their errors are measured apart.
+With ``stretch`` every second string of test is that many times longer than strings of training; errors of strings that
+are longer than any in training are measured apart.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Config(Sounds):
     most_gap: float = 0.25
     """… and at most."""
     repeat: float = 0.1
-    """How often a digit is that before it, beside chance."""
+    """The share of digits that repeat the one before, beside those that do so by chance."""
     stretch: int = 1
     """Every second test string is this many times longer."""
     train_size: int = 3000
@@ -112,10 +112,14 @@ class SpokenDigits(SoundTask):
         for speaker, many in held.items():
             if missing := [str(digit) for digit, waves in enumerate(many) if not waves]:
                 raise ValueError(f"{self.source}: the speaker {speaker} never says {', '.join(missing)}")
-        if not set(self.known["speakers"]) & set(held):
+        ours = set(self.known["speakers"]) & set(held)
+        if not ours:
             return {"test": list(held.values())}
-        found: dict[str, list[list[list[np.ndarray]]]] = {split: [] for split in SPLITS}
-        for speaker, split in utterances.held_out(held).items():
+        splits = utterances.held_out(held) if len(held) > 2 else {}
+        if any(splits.get(speaker) != "train" for speaker in ours):  # other data with some of the same speakers
+            splits = {speaker: "train" if speaker in ours else "test" for speaker in held}
+        found: dict[str, list[list[list[np.ndarray]]]] = {split: [] for split in dict.fromkeys(splits.values())}
+        for speaker, split in splits.items():
             found[split].append(held[speaker])
         return found
 
@@ -152,9 +156,10 @@ class SpokenDigits(SoundTask):
             names = made_speech.SYLLABLES if self.source == SYLLABLES else made_speech.NUMBERS
             return [made_speech.say(names[each], voice, random, self.mel.rate) for each in chosen]
         if split not in self._by_speaker:
-            raise ValueError(
-                f"{self.source}: all its speakers are new to this system, and so for test; none is for {split}"
-            )
+            told = "all its speakers are new to this system, and so for test"
+            if "train" in self._by_speaker:
+                told = "the speakers of training stay there, and all others are for test"
+            raise ValueError(f"{self.source}: {told}; none is for {split}")
         speakers = self._by_speaker[split]
         takes = speakers[int(random.integers(len(speakers)))]
         return [takes[each][int(random.integers(len(takes[each])))] for each in chosen]

@@ -80,6 +80,13 @@ def test_a_folder_of_frames_for_each_clip(tmp_path):
     assert [each.file.name for each in found["test"][0].photographs] == ["1.jpg", "2.png"]
 
 
+def test_frames_are_in_the_order_of_their_numbers(tmp_path):
+    for number in (10, 9, 100, 1):
+        Image.new("RGB", (8, 8)).save(tmp_path / f"shot2-frame{number}.png")
+    names = [each.file.stem.removeprefix("shot2-frame") for each in clips.frames_of(tmp_path)]
+    assert names == ["1", "9", "10", "100"]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

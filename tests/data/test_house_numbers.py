@@ -44,6 +44,9 @@ def test_numbers_are_read_from_left_to_right_and_cut(tmp_path):
         ({"train": [["1", 3, 4, [["1", 5, 2, 3, 4]]]], "test": []}, "train, item 0"),
         ({"train": [["1", 3, 4, []]], "test": []}, "train, item 0"),
         ({"train": [], "test": []}, "train: no number"),
+        ({"train": None, "test": []}, "train: a list of numbers was expected, not null"),
+        ({"train": [["1", 3, 4, [["1", 10**400, 2, 3, 4]]]], "test": []}, "train, item 0"),
+        ({"train": [["1", 3, 4, [["1", 1, 2, float("inf"), 4]]]], "test": []}, "train, item 0"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, content, message):

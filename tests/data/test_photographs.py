@@ -139,6 +139,28 @@ def test_archives_that_are_none(tmp_path):
         photographs.folder(tmp_path / "other.zip")
 
 
+def test_a_damaged_member_of_an_archive_is_named(tmp_path):
+    path = tmp_path / "photos.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", encoded(picture(), "PNG") * 50)
+    data = bytearray(path.read_bytes())
+    data[60:90] = bytes(each ^ 0xFF for each in data[60:90])
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"photos\.zip/a\.png: broken"):
+        photographs.read(Photograph(path, "a.png"), 32)
+
+
+def test_an_album_finds_what_lies_in_folders_of_an_archive(tmp_path):
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        for name in ("all/cat/1.jpg", "all/dog/1.jpg", "all/dog/2.jpg"):
+            archive.writestr(name, encoded(picture(), "JPEG"))
+    album = photographs.Album(tmp_path, [tmp_path, tmp_path / "photos.zip"])
+    for name in ("cat/1.jpg", "dog/1.jpg", "all/dog/1.jpg", "dog/1.png", "2.jpg"):
+        found = album.find(name)
+        assert found is not None and found.member.rpartition(".")[0].endswith(name.rpartition(".")[0])
+    assert album.find("og/1.jpg") is None and album.find("cow/1.jpg") is None
+
+
 def test_a_folder_is_listed_by_name(tmp_path):
     with pytest.raises(ValueError, match="no photograph"):
         photographs.folder(tmp_path)

@@ -73,7 +73,7 @@ def test_a_folder_without_recipes(tmp_path):
 
 
 def made(count, pictured=range(0)):
-    return [Recipe(f"Dish {n}", ["x"], ["y"], "here" if n in pictured else None) for n in range(count)]
+    return [Recipe(f"Dish {n}", ["x"], ["y"], f"{n}.jpg" if n in pictured else None) for n in range(count)]
 
 
 def test_those_held_out_have_a_photograph():
@@ -82,7 +82,7 @@ def test_those_held_out_have_a_photograph():
     assert all(recipe.photograph for split in ("valid", "test") for recipe in found[split])
     again = recipes.divided(list(reversed(made(60, range(24)))))
     assert {recipe.title for recipe in again["test"]} == {recipe.title for recipe in found["test"]}
-    with pytest.raises(ValueError, match="2 recipes with a photograph are too few"):
+    with pytest.raises(ValueError, match="2 recipes with a photograph of their own are too few"):
         recipes.divided(made(60, range(2)))
 
 
@@ -93,6 +93,17 @@ def test_a_recipe_without_a_photograph_does_not_give_away_one_that_is_held_out()
     assert len(held) == 10
     assert not held & {recipe.title.lower().rstrip("!") for recipe in found["train"]}
     assert len(found["train"]) == 2 * (24 - 10)
+
+
+def test_recipes_that_share_a_photograph_stay_together():
+    shared = [recipe._replace(photograph=f"{n // 3}.jpg") for n, recipe in enumerate(made(72, range(72)))]
+    twice = Recipe("dish 0", ["x"], ["y"], "23.jpg")  # joins the first three to the last three by its title
+    for many in ([*shared, twice], [twice, *reversed(shared)]):
+        found = recipes.divided(many)
+        photographs = [{recipe.photograph for recipe in part} for part in found.values()]
+        assert all(photographs) and sum(map(len, photographs)) == 24
+        split = {recipe.photograph: name for name, part in found.items() for recipe in part}
+        assert split["0.jpg"] == split["23.jpg"]
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,12 @@ class TestFiles:
         with pytest.raises(ValueError, match=f"^the recording: .*{told}"):
             sound.read(data, longest=2.0)
 
+    def test_samples_without_a_header_are_no_sound(self, tmp_path):
+        path = tmp_path / "talk.raw"
+        path.write_bytes(bytes(2000))
+        with pytest.raises(ValueError, match=r"talk\.raw: not sound that can be read"):
+            sound.read(path)
+
     def test_a_recording_of_three_hours_is_not_read_into_memory(self, tmp_path, monkeypatch):
         path = tmp_path / "long.wav"
         with soundfile.SoundFile(path, "w", 8000, 1, "PCM_U8") as file:

@@ -33,6 +33,21 @@ def test_json_lines_and_their_split(tmp_path):
     assert found["train"][0].text.startswith("line ")
 
 
+def test_few_forms_stay_together_too(tmp_path):
+    ids = [f"f{form}-000{writer}-0{n}" for form in range(4) for writer in "uw" for n in range(5)]
+    found = strokes.read(write(tmp_path, *({"strokes": SQUARE, "id": each} for each in ids)))
+    forms = [{line.name[:6] for line in many} for many in found.values()]
+    assert all(forms) and sum(map(len, forms)) == 4 and len(set.union(*forms)) == 4
+    single = strokes.read(write(tmp_path, *({"strokes": SQUARE, "id": each} for each in ids[:10])))
+    assert [len(many) for many in single.values()] == [8, 1, 1]  # one form: its lines are parted
+
+
+def test_a_hyphen_in_the_name_of_a_file_groups_no_lines(tmp_path):
+    path = write(tmp_path, *({"strokes": SQUARE} for _ in range(200)), name="my-own-drawings.jsonl")
+    found = strokes.read(path)
+    assert min(len(found["valid"]), len(found["test"])) > 10
+
+
 def test_lines_of_one_form_stay_together(tmp_path):
     ids = [f"f{i:02}-{j:03}{writer}-0{n}" for i in range(12) for j in range(3) for writer in "uwx" for n in (1, 2)]
     found = strokes.read(write(tmp_path, *({"strokes": SQUARE, "id": each} for each in ids)))
@@ -53,6 +68,7 @@ def test_lines_of_one_form_stay_together(tmp_path):
         ('{"strokes": [[[0, 0], [1, 1]], [["a", 1]]]}', "stroke 2 is not a list of points"),
         ('{"strokes": [[[0, NaN], [1, 1]]]}', "not finite"),
         ('{"strokes": [[[0, 1e9], [1, 1]]]}', "beyond 1,000,000"),
+        pytest.param('{"strokes": [[[0, 1' + 400 * "0" + "], [1, 1]]]}", "stroke 1 is not a list of points", id="huge"),
         ('{"strokes": [[[0, 0]]]}', "from 2 to 100,000 points, not 1"),
         (json.dumps({"text": "a" * 2000, "strokes": SQUARE}), "2,000 characters is too long"),
     ],
@@ -90,6 +106,8 @@ def test_arrays_of_lines(tmp_path):
         ({"text": np.array(["one"])}, "1 text for 3 lines"),
         ({"points": np.full((6, 3), 2, np.int16)}, "pen-up of point 0"),
         ({"points": np.full((6, 3), np.nan, np.float32)}, "point 0 of points"),
+        ({"points": np.array([[0, 0, 0]] * 5 + [[0, 0, np.nan]], np.float32)}, "pen-up of point 5"),
+        ({"offsets": np.array([0.0, 2, 4, 6])}, "offsets are float64"),
     ],
 )
 def test_bad_arrays_are_named(tmp_path, changes, said):

@@ -39,6 +39,14 @@ def test_speakers_are_held_out(tmp_path):
     assert all(speakers) and not speakers[0] & speakers[1] and not speakers[0] & speakers[2]
 
 
+def test_speakers_are_held_out_also_where_one_is_not_named(tmp_path):
+    files = [f"{number:02}.wav" for number in range(40)]
+    lines = [f"{name}\tyes\tspeaker {int(name[:2]) % 4}" for name in files[:-1]] + [f"{files[-1]}\tyes"]
+    found = utterances.read(folder(tmp_path / "a", lines, files))
+    speakers = [{each.speaker for each in many} - {""} for many in found.values()]
+    assert sum(map(len, speakers)) == 4 and sum(map(len, found.values())) == 40
+
+
 def test_a_folder_for_each_split(tmp_path):
     for split, files in {"train": named(3), "test": named(1)}.items():
         folder(tmp_path / split, [f"{name}\tyes" for name in files], files)
@@ -99,6 +107,8 @@ def test_an4_holds_out_speakers(tmp_path):
     ("change", "told"),
     [
         ({"offsets": np.arange(0, 58, 3).astype(np.int32)}, "20 offsets"),
+        ({"offsets": np.arange(0.0, 61, 3)}, "offsets are a row of whole numbers"),
+        ({"offsets": np.array(60)}, "offsets are a row of whole numbers"),
         ({"frames": np.full((60, 13), np.nan, np.float16)}, "the frames of an0-sp0-b are missing or not finite"),
         ({"ids": np.arange(20)}, "not the header of an array of texts"),
     ],

@@ -75,6 +75,11 @@ def test_mistakes_are_named():
         captions.scores([A, B], [[A], []])
 
 
+def test_nothing_to_compare_is_told():
+    with pytest.raises(ValueError, match="no captions to compare"):
+        captions.scores([], [])
+
+
 @pytest.mark.slow
 def test_the_public_evaluation_agrees():
     cider = pytest.importorskip("pycocoevalcap.cider.cider")

@@ -117,6 +117,8 @@ def test_games(tmp_path):
         list(games.show([], tmp_path / "game.png"))
     with pytest.raises(ValueError, match="the number of one game"):
         list(games.show(["first"], None))
+    with pytest.raises(ValueError, match="there is no game 5000: they are 0 to 7"):
+        list(games.show(["5000"], None))
     with pytest.raises(ValueError, match="1 to 8"):
         games.predict(9)
 

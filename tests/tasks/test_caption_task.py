@@ -88,7 +88,8 @@ def test_a_missing_image_is_an_error_or_left_out(folder):
     (folder / "3.png").unlink()
     with pytest.raises(ValueError, match=r"trainImages\.txt:4: 3\.png is not in"):
         task(folder)
-    assert task(folder, skip_bad=True).count("train") == 7
+    left = task(folder, skip_bad=True)
+    assert left.count("train") == 7 and "left out" in left.loader("train").report()
 
 
 def test_a_broken_photograph_is_named(folder):

@@ -19,9 +19,9 @@ def task():
 
 def test_batches_are_normalized_and_end_with_a_rest(task):
     batches = list(task.loader("train", shuffle=False))
-    rows = torch.cat([
-        batch["points"][row, 1:length] for batch in batches for row, length in enumerate(batch["lengths"])
-    ])
+    rows = torch.cat(
+        [batch["points"][row, 1:length] for batch in batches for row, length in enumerate(batch["lengths"])]
+    )
     assert torch.allclose(rows[:, :2].mean(0), torch.zeros(2), atol=1e-3)
     assert torch.allclose(rows[:, :2].std(0), torch.ones(2), atol=1e-2)
     batch = batches[0]
@@ -31,6 +31,17 @@ def test_batches_are_normalized_and_end_with_a_rest(task):
     assert batch["text"].shape == (4, int(batch["text_lengths"].max()))
     first = task.lines("train")[0]
     assert np.allclose(task.restored(task.normalized(first.points)), first.points, atol=1e-4)
+
+
+def test_what_is_left_out_is_told_of_each_split(tmp_path):
+    stroke = [[0, 0], [4, 1], [5, 3]]
+    for split, texts in {"train": "ab", "valid": ["a", "", ""]}.items():
+        lines = [json.dumps({"text": text, "strokes": [stroke]}) for text in texts]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    task = Handwriting(Config(**{**SMALL, "data": str(tmp_path)}))
+    told = {split: task.loader(split).report() for split in ("valid", "train")}
+    assert "left out" not in told["train"]
+    assert "2 left out, of more than 1,200 points or without a text" in told["valid"]
 
 
 def test_a_loader_goes_on_where_it_stopped(task):
@@ -60,7 +71,11 @@ def test_what_is_asked_is_checked(task):
             task.asked(text)
     with pytest.raises(ValueError, match="no line 99 in test: they are 0 to 7"):
         task.asked("a", style=99)
-    for changes, said in [({"batch": 0}, "batch = 0"), ({"join": 2}, "text=false"), ({"longest": 1}, "longest")]:
+    for changes, said in [
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"join": 2}, "text=false"),
+        ({"longest": 1}, "longest"),
+    ]:
         with pytest.raises(ValueError, match=said):
             Config(**changes)
 

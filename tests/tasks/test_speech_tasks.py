@@ -70,6 +70,17 @@ class TestDigits:
         with pytest.raises(ValueError, match="all its speakers are new to this system"):
             again.loader("valid")
 
+    def test_speakers_of_training_are_never_for_test(self, tmp_path):
+        task = digits(str(recordings(tmp_path / "one", ["ann", "bob", "eve", "joe"])))
+        assert task.known["speakers"] == ["ann", "bob"]
+        other = recordings(tmp_path / "two", ["abe", "bob", "al"])  # its last speaker would be held out
+        again = SpokenDigits(task.config, str(other), known=task.known)
+        voices = {each.wave.tobytes() for each in again._recordings if each.speaker == "bob"}
+        heard = [wave.tobytes() for many in again._by_speaker["test"] for waves in many for wave in waves]
+        assert len(heard) == 20 and not voices & set(heard)
+        with pytest.raises(ValueError, match="the speakers of training stay there"):
+            again.loader("valid")
+
     def test_training_is_new_in_every_epoch_and_grows(self):
         task = digits(grow=2, most=3)
         assert [task.reach(epoch) for epoch in range(4)] == [1, 2, 3, 3]
@@ -161,6 +172,18 @@ class TestSpeech:
         batch = next(iter(task.loader("test")))
         assert batch["target"][0].tolist()[-2:] == [3, 2]
 
+    def test_what_is_left_out_is_told(self, tmp_path):
+        place = self.table(tmp_path, ["a" * n for n in range(1, 31)])
+        with (place / utterances.TABLE).open("a") as file:
+            file.write("\nnowhere.wav\tsilence\n")
+        with pytest.raises(ValueError, match="there is no sound file"):
+            self.make(str(place))
+        task = self.make(str(place), skip_bad=True, max_length=10)
+        many = sum(len(each.text) > 10 for each in task._splits["train"])
+        told = task.loader("train").report()
+        assert f"; {many} left out, of more than 10 characters" in told and "left out 1 bad lines" in told
+        assert "more than 10" not in task.loader("test").report()
+
     def test_growth_takes_the_shorter_ones_first(self, tmp_path):
         task = self.make(str(self.table(tmp_path, ["a" * n for n in range(1, 31)])), grow=4, max_length=24)
         loader = task.loader("train")
@@ -208,6 +231,14 @@ class TestSpeech:
         assert task.sizes["features"] == 39 and "sound" not in task.asks and not task.hears
         assert next(iter(task.loader("train")))["frames"].shape[-1] == 39
         assert task.axes(task.item("test", 0))["spectrogram"].image.shape == (13, 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("Don’t  GO, now_1!", "don't go now 1"), ("किताब पढ़ो।", "किताब पढ़ो"), ("Ça va?", "ça va"), ("…", "")],
+)
+def test_transcripts_are_letters_with_their_marks_digits_and_apostrophes(text, expected):
+    assert speech.plain(text) == expected
 
 
 @pytest.fixture(scope="module")
