@@ -138,12 +138,13 @@ def _asked(Question: Any, values: Mapping[str, Any], place: str) -> Asked:
     if values.get(EXAMPLE) is not None:  # which stands for all that would have to be typed
         needed = (name for name, given in Question.inputs.items() if given.default is inputs.REQUIRED)
         values = {**dict.fromkeys(needed, ""), **values}
+    where = f"{place}: " if place else ""
     for name, given in Question.inputs.items():
         if name not in values:
             if given.default is inputs.REQUIRED:
-                raise ValueError(f"{place}: {name!r} is missing")
+                raise ValueError(f"{where}{name!r} is missing")
         elif not _fits(values[name], given):
-            raise ValueError(f"{place}: {name} is {_described(given)}, not {values[name]!r}")
+            raise ValueError(f"{where}{name} is {_described(given)}, not {values[name]!r}")
     return Asked(Question(**values), place, given=dict(values))
 
 

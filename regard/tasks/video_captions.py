@@ -155,12 +155,17 @@ class VideoCaptions(Described):
         return Store(config.stage, config.size, config.fit, folder)
 
     @cached_property
+    def bad(self) -> BadLines:
+        """The captions that were left out."""
+        return BadLines(self.config.skip_bad)
+
+    @cached_property
     def _clips(self) -> clips.Splits:
         try:
             place = locate(self.data or self.config.data)
         except ValueError as error:
             raise ValueError(f"{error}; clips can also be generated: data={MOVES}") from None
-        return clips.read(place, BadLines(self.config.skip_bad))
+        return clips.read(place, self.bad)
 
     def _part(self, split: str) -> list[clips.Clip]:
         if check_split(split) not in self._clips:
@@ -305,6 +310,7 @@ class VideoCaptions(Described):
     def seen(self, split: str) -> tuple[Callable[[np.ndarray], Batch], str]:
         features = self.features(split)
         told = f"up to {max(map(len, features))} frames of {self.known['width']} features"
+        told += f"; {self.bad}" if self.bad.total else ""
         return lambda owners: self._batch([Item(features[owner]) for owner in owners]), told
 
     def made(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:

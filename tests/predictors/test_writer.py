@@ -9,7 +9,9 @@ import torch
 from regard import registry, runs
 from regard.axes import Steps, Words
 from regard.layers.use import Use
+from regard.predictors import _asking
 from regard.predictors.writer import Writer
+from regard.questions import Number, Text, form
 
 
 class Two(torch.nn.Module):
@@ -124,3 +126,11 @@ def test_captioners_vote_and_point():
     one, other = (Writer(each.model, each.task, each.recipe, "a test") for each in made)
     ((written, *_),) = one.join([other]).write([one.task.item("test", 0)])
     assert written.weights.shape == (len(written.words), 16)
+
+
+def test_a_field_that_does_not_fit_is_named_with_its_place_if_there_is_one():
+    Question = form("Ask", line=Text(9, 1), number=Number(0, 5, default=0))
+    with pytest.raises(ValueError, match="^number is a whole number from 0 to 5, not 7$"):
+        next(_asking.named(Question, "", {"number": 7}))
+    with pytest.raises(ValueError, match="^here: number is a whole number from 0 to 5, not 7$"):
+        next(_asking.named(Question, "here", {"number": 7}))

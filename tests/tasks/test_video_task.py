@@ -104,6 +104,9 @@ def test_folders_of_frames_pass_the_backbone(tmp_path):
     (tmp_path / "data" / "captions.tsv").write_text(lines)
     made = task(tmp_path / "data", size=32, stage=5, store=str(tmp_path / "store"))
     assert made.sizes["features"] == 112
+    (tmp_path / "data" / "captions.tsv").write_text(lines + "c9\tnobody has this clip\n")
+    more = task(tmp_path / "data", size=32, stage=5, store=str(tmp_path / "store"), skip_bad=True)
+    assert "left out 1 bad line" in more.loader("train").report()
     item = made.item("test", 0)
     assert item.features.shape == (3, 112)
     images = np.stack([np.asarray(Image.open(each.file)) for each in item.photographs])
