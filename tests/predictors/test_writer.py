@@ -130,7 +130,7 @@ def test_captioners_vote_and_point():
 
 def test_a_field_that_does_not_fit_is_named_with_its_place_if_there_is_one():
     Question = form("Ask", line=Text(9, 1), number=Number(0, 5, default=0))
-    with pytest.raises(ValueError, match="^number is a whole number from 0 to 5, not 7$"):
+    with pytest.raises(ValueError, match=r"^number is a whole number from 0 to 5, not 7$"):
         next(_asking.named(Question, "", {"number": 7}))
-    with pytest.raises(ValueError, match="^here: number is a whole number from 0 to 5, not 7$"):
+    with pytest.raises(ValueError, match=r"^here: number is a whole number from 0 to 5, not 7$"):
         next(_asking.named(Question, "here", {"number": 7}))
