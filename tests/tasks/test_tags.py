@@ -30,9 +30,8 @@ def test_conll_u(tmp_path):
     path = tmp_path / "x.conllu.gz"
     path.write_bytes(gzip.compress(UD.encode()))
     first, second = tags.read(path)
-    assert first == tags.Sentence(
-        ("We", "do", "n't"), ("PRON", "AUX", "PART"), (3, 5, 6), str(path)
-    ) and second.lines == (9,)
+    assert first == tags.Sentence(("We", "do", "n't"), ("PRON", "AUX", "PART"), (3, 5, 6), str(path))
+    assert second.lines == (9,)
     assert tags.read(path, "xpos")[0].tags == ("PRP", "VBP", "RB")
     with pytest.raises(ValueError, match="no column 'upso': did you mean 'upos'"):
         tags.read(path, "upso")
