@@ -236,6 +236,22 @@ def test_talking_keeps_what_was_said_and_shows_what_was_looked_at(trained):
     assert lines[3:] == ["(a new conversation)", "(there is no question)", "(nothing was said yet)"]
 
 
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("coqa-made", {}, "'story' is missing"),
+        ("dialog-babi", {"task": "2"}, "task is one of 1, 5, not '2'"),
+    ],
+)
+def test_what_all_questions_share_is_checked_before_one_talks(trained, name, fields, message):
+    with pytest.raises(ValueError, match=message):
+        list(chat.talk(trained[name], fields, iter(["hello"])))
+
+
+def test_a_conversation_about_nothing_is_refused(trained):
+    assert list(chat.talk(trained["coqa-made"], {"story": " "}, iter(["Who?"]))) == ["(there is no text)"]
+
+
 def test_an_answer_offers_the_questions_that_may_follow(trained):
     model = trained["coqa-made"]
     (answer,) = model.ask(model.examples()[:1])
