@@ -96,8 +96,8 @@ class Conversations(Squad):
         return found
 
     def typed(self, one: Typed) -> Question:
-        for what, text in (("text", one.story), ("question", one.question)):
-            if not Text.of(text).words:
+        for what, typed in (("text", one.story), ("question", one.question)):
+            if not Text.of(typed).words:
                 raise ValueError(f"there is no {what}")
         answers = () if one.answer is None else (one.answer,)
         text = self.readable(document(one.story), one.place)
