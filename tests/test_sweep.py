@@ -81,3 +81,14 @@ def test_a_sweep_prints_its_table_draws_it_and_goes_on(tmp_path, monkeypatch):
     assert CliRunner().invoke(app, words).exit_code == 0 and len(started) == 4
     wrong = CliRunner().invoke(app, [*words, "--metric", "chrff"])
     assert "chrf" in str(wrong.exception)
+
+
+def test_a_metric_that_some_settings_do_not_have_leaves_its_cells_empty(tmp_path):
+    found = sweep.Sweep(["system.pointer"], [("false",), ("true",)], [])
+    values = [[{"rouge_l": 1.0, "minutes": 1.0}], [{"rouge_l": 2.0, "copying": 3.0, "minutes": 1.0}]]
+    assert sweep._columns({"rouge_l": 1.0, "copying": 3.0, "minutes": 1.0}, []) == ["rouge_l", "copying"]
+    lines = sweep.table(found, values, ["rouge_l", "copying"])
+    assert [cell.strip() for cell in lines[2].split("|")[1:-1]] == ["false", "1.00", "–", "1.0"]
+    assert [cell.strip() for cell in lines[3].split("|")[1:-1]] == ["true", "2.00", "3.00", "1.0"]
+    sweep.draw(found, values, "copying", tmp_path / "figure.svg")
+    assert "<svg" in (tmp_path / "figure.svg").read_text()

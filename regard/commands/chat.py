@@ -26,20 +26,23 @@ LOOK, NEW, HISTORY, END = "/look", "/new", "/history", "/quit"
 def chat_command(
     where: Where,
     given: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]", help="Fields of all questions; @FILE is its text.")
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]", help="Fields that all questions share; KEY=@FILE reads a file."),
     ] = None,
     data: Data = None,
     trust: Trust = False,
 ) -> None:
     """Talk to a system. What was said before is part of each question.
 
-    A line of /look shows what the last answer looked at, /history what was said, /new begins anew, /quit ends.
+    Type a line a turn. /look shows what the last answer looked at, /history what was said so far, /new begins a new
+    conversation, /quit ends.
     """
     from regard import runs
 
     model = runs.load(where, data=data, trust=trust)
     said = getattr(model.task, "said", "text")
-    inputs = {name: each for name, each in model.Question.inputs.items() if name not in (said, "history")}
+    offered = getattr(model.Question, "inputs", {}).items()
+    inputs = {name: each for name, each in offered if name not in (said, "history") and not each.hidden}
     kinds = {name: each.python | None if each.optional else each.python for name, each in inputs.items()}
     known = {name: _options.Option(kind) for name, kind in kinds.items()}
     words, fields = _options.split(given or [], known, where)
@@ -48,19 +51,25 @@ def chat_command(
     fields = {name: _text(value) for name, value in fields.items()}
     if sys.stdin is None:
         raise ValueError("standard input is closed: there is nobody to talk to")
-    hint = f"Type what you say; {LOOK} shows what the last answer looked at, {NEW} begins anew, Ctrl-D ends."
+    hint = (
+        f"Type what you say. {LOOK} shows what the last answer looked at, {HISTORY} what was said so far, "
+        f"{NEW} begins a new conversation, {END} or Ctrl-D ends."
+    )
     if sys.stdin.isatty():
         print(hint, file=sys.stderr)
-    for line in talk(model, fields, (line.rstrip("\n") for line in sys.stdin)):
+    for line in talk(model, fields, (line.strip("\ufeff\r\n") for line in sys.stdin)):
         print(line, flush=True)
 
 
 def talk(model: Any, fields: dict[str, Any], lines: Iterator[str]) -> Iterator[str]:
     """What is printed for each line that someone types. ``fields`` are those that all questions share."""
+    from regard.predictors import _asking
+
     follow = getattr(model.task, "follow", None)
     said = getattr(model.task, "said", "text")
     if follow is None or said not in model.Question.inputs or "history" not in model.Question.inputs:
         raise ValueError(f"{model.name}: its questions do not follow each other; ask it with regard predict")
+    _asking._asked(model.Question, {**fields, said: ""}, model.name)  # what is missing or of no use is told now
     changed: dict[str, Any] = {}
     last = None
     for line in lines:
@@ -89,7 +98,7 @@ def _text(value: Any) -> Any:
     """A value, or the text of the file that it names: ``@story.txt``."""
     if not isinstance(value, str) or not value.startswith("@"):
         return value
-    with open(value[1:], encoding="utf-8") as file:
+    with open(value[1:], encoding="utf-8-sig") as file:
         try:
             return file.read().strip()
         except UnicodeDecodeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,7 +72,8 @@ def sweep_command(
     except KeyboardInterrupt:
         lab.say("stopped; the same command goes on")
         raise SystemExit(130) from None
-    columns = _columns(values[0][0], [each.strip() for each in metric.split(",") if each.strip()])
+    every = {name: value for cells in values for each in cells for name, value in each.items()}
+    columns = _columns(every, [each.strip() for each in metric.split(",") if each.strip()])
     print(f"{name}, {split}, {len(found.cells[0])} seed{'s' if len(found.cells[0]) > 1 else ''}\n")
     print("\n".join(table(found, values, columns)))
     if out is not None:
@@ -161,12 +163,19 @@ def table(found: Sweep, values: Sequence[Sequence[dict[str, Any]]], columns: Seq
     """Lines of Markdown: a row for each combination, a column for each metric, and minutes."""
     shown = [[*found.keys, *columns, "minutes"]]
     for row, each in zip(found.rows, values):
-        cells = [interval([seed[column] for seed in each]) for column in columns]
-        told = [f"{mean:.2f}" + (f" ± {half:.2f}" if len(each) > 1 else "") for mean, half in cells]
+        told = [_told([seed[column] for seed in each if column in seed]) for column in columns]
         shown.append([*row, *told, f"{interval([seed['minutes'] for seed in each])[0]:.1f}"])
     widths = [max(map(len, column)) for column in zip(*shown)]
     lines = ["| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |" for row in shown]
     return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
+
+
+def _told(values: Sequence[float]) -> str:
+    """A cell; some metrics are measured with some settings alone, such as how much was copied."""
+    if not values:
+        return "–"
+    mean, half = interval(values)
+    return f"{mean:.2f}" + (f" ± {half:.2f}" if len(values) > 1 else "")
 
 
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
@@ -175,7 +184,6 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """The mean, and half of its 95 % interval by Student's t; of one value that is not known, NaN."""
-    import math
     import statistics
 
     mean, count = statistics.fmean(values), len(values)
@@ -193,7 +201,8 @@ def draw(found: Sweep, values: Sequence[Sequence[dict[str, Any]]], metric: str, 
     names: dict[str, None] = {}
     for row, each in zip(found.rows, values):
         title = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in zip(found.keys[:-1], row))
-        curve.setdefault(title, []).append(interval([seed[metric] for seed in each]))
+        known = [seed[metric] for seed in each if metric in seed]
+        curve.setdefault(title, []).append(interval(known) if known else (math.nan, math.nan))
         names[row[-1] if row else ""] = None
     along = found.keys[-1].partition(".")[2] if found.keys else ""
     path.absolute().parent.mkdir(parents=True, exist_ok=True)

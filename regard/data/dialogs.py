@@ -113,7 +113,7 @@ class Folder:
         for path in (self.path / name, self.path / f"{name}.gz"):
             if path.exists():
                 try:
-                    return untrusted.read(path).decode("utf-8").split("\n")
+                    return untrusted.read(path).decode("utf-8-sig").split("\n")
                 except UnicodeDecodeError as error:
                     raise ValueError(f"{path}: not text in UTF-8 ({error})") from None
         raise ValueError(f"{self.path}: there is no {name} in it")

@@ -54,8 +54,11 @@ def read(path: Path, prefix: str = "") -> dict[str, list[Pair]]:
     if path.is_dir() and (articles := [each for each in sorted(path.iterdir()) if _ending(each) in (".sgm", ".sgml")]):
         return _reuters(path, articles)
     files = parts.find(path, prefix, ENDINGS)
-    together = any(_ending(each) == ".json" for each in files.values())  # turns of one conversation are neighbours
-    return parts.split(files, _file, mixed=not together)
+    if any(_ending(each) == ".json" for each in files.values()):
+        # A conversation is held out as a whole: its questions have their history in common.
+        talks = parts.split(files, _talks, mixed=False)
+        return {split: [pair for talk in each for pair in talk] for split, each in talks.items()}
+    return parts.split(files, _file)
 
 
 def lead(text: str) -> str:
@@ -71,8 +74,6 @@ def _file(path: Path) -> list[Pair]:
     ending = _ending(path)
     if ending == ".zip":
         return _archive(path)
-    if ending == ".json":
-        return [_turn(entry, f"{path}: entry {number}") for number, entry in enumerate(_array(path), 1)]
     one = _line if ending in (".jsonl", ".ndjson") else _tabs
     return [one(line, place) for place, line in _lines(path)]
 
@@ -121,6 +122,22 @@ def _array(path: Path) -> list[Any]:
     found = untrusted.parse_json(untrusted.read(path), path)
     if not isinstance(found, list):
         raise ValueError(f"{path}: an array of questions is wanted, not {untrusted.shown(found)}")
+    return found
+
+
+def _talks(path: Path) -> list[list[Pair]]:
+    """The questions of each conversation; one begins where the history is no longer than before. Of a file in another
+    format, each pair by itself."""
+    if _ending(path) != ".json":
+        return [[pair] for pair in _file(path)]
+    found: list[list[Pair]] = []
+    longest = 0
+    for number, entry in enumerate(_array(path), 1):
+        pair = _turn(entry, f"{path}: entry {number}")
+        if len(entry["History"]) <= longest or not found:
+            found.append([])
+        found[-1].append(pair)
+        longest = len(entry["History"])
     return found
 
 

@@ -23,11 +23,12 @@ _ENTITY = re.compile(r"(?:[BIESLUMW]-.+|O)")
 
 
 class Sentence(NamedTuple):
-    """Words, their tags, and the line of each."""
+    """Words, their tags, the line of each, and the file they are from."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     lines: tuple[int, ...]
+    file: str = ""
 
 
 def read(path: Path, column: str = "") -> list[Sentence]:
@@ -47,15 +48,15 @@ def read(path: Path, column: str = "") -> list[Sentence]:
             line = raw.decode("utf-8").rstrip("\r")
         except UnicodeDecodeError as error:
             raise ValueError(f"{place}: not UTF-8 text ({error.reason})") from None
-        if not line.strip():
+        if not line.strip() or line.startswith("-DOCSTART-"):
             if rows:
                 words, tags, lines = zip(*rows, strict=True)
-                found.append(Sentence(words, bio(tags), lines))
+                found.append(Sentence(words, bio(tags), lines, str(path)))
             rows = []
             continue
-        cells = line.split("\t") if "\t" in line else line.split(" ")
-        if cells[0].startswith("-DOCSTART-") or (universal and line.startswith("#")):
+        if universal and line.startswith("#"):
             continue
+        cells = line.split("\t") if "\t" in line else re.split(" +", line.rstrip(" "))
         count = count or len(cells)
         if len(cells) != count or (universal and len(cells) != len(UD)):
             wanted = len(UD) if universal else count

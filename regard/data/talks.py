@@ -17,7 +17,7 @@ END = "__eou__"
 def read(path: Path) -> list[list[str]]:
     """The dialogues of a file, each a list of turns."""
     try:
-        lines = untrusted.read(path).decode("utf-8").split("\n")
+        lines = untrusted.read(path).decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not text in UTF-8 ({error})") from None
     found = []

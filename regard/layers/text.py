@@ -53,6 +53,20 @@ def initialize(words: nn.Embedding, spread: float) -> None:
         words.weight.normal_(std=spread)[PAD] = 0
 
 
+def check_share(name: str, share: float) -> None:
+    """Of a Config: a share of words, less than all of them."""
+    if not 0 <= share < 1:
+        raise ValueError(f"{name} = {share}: a share from 0 to less than 1")
+
+
+def without_words(tokens: Tensor, share: float) -> Tensor:
+    """Tokens of which a ``share``, chosen at random, is unknown; reserved ones stay."""
+    if not share:
+        return tokens
+    lost = (torch.rand(tokens.shape, device=tokens.device) < share) & (tokens > UNKNOWN)
+    return tokens.masked_fill(lost, UNKNOWN)
+
+
 def loss(
     hidden: Tensor, output: nn.Linear, batch: Batch, smoothing: float = 0.0, *, sampled: int = 0
 ) -> dict[str, Tensor]:

@@ -65,9 +65,8 @@ class WordFeatures(nn.Module):
 
     def forward(self, batch: text.Batch) -> Tensor:
         tokens = batch["source"].gather(1, batch["places"])
-        if self.training and self.word_dropout:
-            lost = (torch.rand(tokens.shape, device=tokens.device) < self.word_dropout) & (tokens > text.UNKNOWN)
-            tokens = tokens.masked_fill(lost, text.UNKNOWN)
+        if self.training:
+            tokens = text.without_words(tokens, self.word_dropout)
         return self.dropout(torch.cat([self.words(tokens), self.spelling(batch)], -1))
 
 

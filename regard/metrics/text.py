@@ -13,8 +13,8 @@ def scores(
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Corpus BLEU, chrF and TER (lower is better), and for each the signature that makes it comparable.
 
-    Case counts unless ``lowercase``. BLEU tokenizes as mteval-v13a, or as the target ``language`` needs if it has no
-    spaces.
+    Case counts for BLEU and chrF unless ``lowercase``; TER takes no notice of it, as is usual. BLEU tokenizes as
+    mteval-v13a, or as the target ``language`` needs if it has no spaces.
     """
     from sacrebleu.metrics import BLEU, CHRF, TER
 

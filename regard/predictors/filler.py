@@ -36,7 +36,7 @@ class Filler(AskedPredictor):
             layers = torch.stack([tape[name].weights for name in tape], 1).cpu()  # (B, L, H, S, S)
             for place, row in enumerate(rows):
                 length = len(items[row].ids)
-                chosen = log_prob[place, items[row].places].exp()
+                chosen = log_prob[place, list(items[row].places)].exp()
                 chosen[:, : len(SPECIAL)] = 0  # no text holds them
                 found[row] = chosen, layers[place, ..., :length, :length]
         return found
@@ -54,8 +54,10 @@ class Filler(AskedPredictor):
         for number, (place, share) in enumerate(zip(item.places, chosen, strict=True), 1):
             best = share.topk(min(NEXT, len(share)))
             filled[place] = int(best.indices[0])
-            pieces = [piece.strip() for piece in tokenizer.pieces(best.indices.tolist())]
-            told = {piece: round(float(value), 4) for piece, value in zip(pieces, best.values)}
+            told: dict[str, float] = {}
+            for piece, value in zip(tokenizer.pieces(best.indices.tolist()), best.values):
+                # The same word with and without the space before it: the likelier comes first and stays.
+                told.setdefault(piece.strip() or piece, round(float(value), 4))
             holes.append(told)
             notes.append(f"Hole {number}: " + ", ".join(f"{piece} {percent(value)}" for piece, value in told.items()))
         return Answer(

@@ -25,6 +25,7 @@ from torch.nn import functional
 
 import regard
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text, words
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Bidirectional
@@ -50,10 +51,18 @@ class Config:
     hidden: int = 128
     """Width of each LSTM of the encoder; the decoder's is twice as wide."""
     attention: int = 100
+    """Width of the score's tanh."""
     tag_embedding: int = 30
+    """Width of the tag before."""
     aligned: bool = True
+    """Does the decoder read the encoded word at its own place?"""
     dropout: float = 0.5
     word_dropout: float = 0.05
+    """The share of words that are unknown, in training."""
+
+    def __post_init__(self) -> None:
+        at_least(self, "embedding", "hidden", "attention", "tag_embedding", filters=0, margin=0)
+        text.check_share("word_dropout", self.word_dropout)
 
 
 class AlignedTagger(nn.Module):

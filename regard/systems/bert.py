@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.cross_entropy import cross_entropy
 from regard.layers.dropout import Dropout
@@ -55,6 +56,7 @@ class Config:
 
     def __post_init__(self) -> None:
         LayerConfig.of(self)  # an error should come now
+        at_least(self, "longest", "dim", "heads", "hidden", "layers", classes=0)
 
 
 class Bert(nn.Module):
@@ -98,7 +100,8 @@ class Bert(nn.Module):
             return text.class_loss(self._chosen(hidden), batch["label"], self.config.label_smoothing)
         wanted = batch["wanted"]  # (B, S), 0 where nothing is hidden
         there = wanted > 0
-        found = cross_entropy(self.transform(hidden[there]), self.output, wanted[there])
+        rows, smoothing = self.transform(hidden[there]), self.config.label_smoothing
+        found = cross_entropy(rows, self.output, wanted[there], smoothing)
         count = there.sum()
         share = 1 / count.clamp_min(1)
         out = {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.transformer import Decoder, Embedding, LayerConfig, initialize
 from regard.layers.use import Use
@@ -51,6 +52,7 @@ class Config:
 
     def __post_init__(self) -> None:
         LayerConfig.of(self)  # an error should come now
+        at_least(self, "dim", "heads", "hidden", "layers")
         if self.longest < 2:
             raise ValueError(f"longest = {self.longest}: a text to go on with has at least 2 tokens")
 

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 import regard
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import at
@@ -76,8 +77,8 @@ class Config:
                 raise ValueError(f"{name} is one of {', '.join(known)}, not {getattr(self, name)!r}")
         if self.tied and self.hidden != self.embedding:
             raise ValueError(f"tied embeddings need hidden = embedding, not {self.hidden} and {self.embedding}")
-        if self.layers < 1:
-            raise ValueError(f"layers = {self.layers}: at least one")
+        at_least(self, "longest", "embedding", "hidden", "attention", "layers", "joint", classes=0)
+        text.check_share("word_dropout", self.word_dropout)
 
 
 State = dict[str, Any]
@@ -251,9 +252,8 @@ class Lstmn(nn.Module):
         self, cells: nn.ModuleList, tokens: Tensor, sources: Sequence[regard.Memory | None] | None = None
     ) -> tuple[Tensor, list[list[State]]]:
         """The top states (B, T, hidden) of a text, and the states of all layers after each token."""
-        if self.training and self.config.word_dropout:
-            lost = (torch.rand(tokens.shape, device=tokens.device) < self.config.word_dropout) & (tokens > text.UNKNOWN)
-            tokens = tokens.masked_fill(lost, text.UNKNOWN)
+        if self.training:
+            tokens = text.without_words(tokens, self.config.word_dropout)
         states = [cell.start(self._rows(len(tokens))) for cell in cells]  # type: ignore[operator]
         hidden, after = [], []
         for x in self.dropout(self.words(tokens)).unbind(1):

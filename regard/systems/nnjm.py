@@ -66,7 +66,7 @@ class Config:
     spread: float = 0.1
 
     def __post_init__(self) -> None:
-        at_least(self, "history", radius=0)
+        at_least(self, "embedding", "hidden", "history", "attention", radius=0)
         if not self.normalize >= 0:
             raise ValueError(f"normalize, the weight of (log Z)², is at least 0, not {self.normalize}")
 

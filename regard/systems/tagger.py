@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard import masks
+from regard._settings import at_least
 from regard.layers import text, words
 from regard.layers.crf import Crf
 from regard.layers.dropout import Dropout
@@ -54,7 +55,7 @@ class Config:
     crf: bool = True
     dropout: float = 0.5
     word_dropout: float = 0.05
-    """The share of words that are unknown, in training."""
+    """The share of words that are unknown, in training of LSTMs."""
     longest: int = 99
     """Tokens that a Transformer reads at once."""
     dim: int = 192
@@ -68,6 +69,8 @@ class Config:
         if self.encoder not in ENCODERS:
             raise ValueError(f"encoder is one of {', '.join(ENCODERS)}, not {self.encoder!r}")
         LayerConfig.of(self)  # an error should come now
+        at_least(self, "embedding", "hidden", "joint", "longest", "dim", "heads", "layers", filters=0, margin=0)
+        text.check_share("word_dropout", self.word_dropout)
 
 
 class Tagger(nn.Module):

@@ -8,7 +8,7 @@ at a time, and a run that was stopped goes on with the very next batch in either
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -132,8 +132,13 @@ class RunningTask(AskedTask):
         return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
     def _numbers(self, text: str) -> np.ndarray:
-        # Lines stay apart: no token reaches over the end of one.
+        # Lines stay apart: no token reaches over the end of one, and the first word of each has its space before it.
         return self.tokenizer.encode_all(text.splitlines(keepends=True)).ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids that were cut line by line."""
+        text = self.tokenizer.decode(ids)
+        return text if self.config.level == "char" else text.replace("\n ", "\n")
 
     @lru_cache(maxsize=len(SPLITS))  # noqa: B019
     def characters(self, split: str) -> float:

@@ -96,8 +96,9 @@ class Conversations(Squad):
         return found
 
     def typed(self, one: Typed) -> Question:
-        if not Text.of(one.question).words:
-            raise ValueError("there is no question")
+        for what, typed in (("text", one.story), ("question", one.question)):
+            if not Text.of(typed).words:
+                raise ValueError(f"there is no {what}")
         answers = () if one.answer is None else (one.answer,)
         text = self.readable(document(one.story), one.place)
         return Question(text, Text.of(one.question), answers, place=one.place, history=one.history)

@@ -10,6 +10,7 @@ To fill a text, it is written with ``___`` for each hidden token.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -46,14 +47,10 @@ class Config(RunningConfig):
 
 
 class Holes(NamedTuple):
-    """A text as ids, from bos to eos; hidden ones are unknown."""
+    """A text as ids, from bos to eos, with the token of unknown words at the ``places`` of what is hidden."""
 
     ids: tuple[int, ...]
-
-    @property
-    def places(self) -> list[int]:
-        """Where something is hidden."""
-        return [place for place, token in enumerate(self.ids) if token == UNKNOWN]
+    places: tuple[int, ...]
 
 
 class MaskedText(RunningTask):
@@ -112,22 +109,38 @@ class MaskedText(RunningTask):
     # Questions
 
     def read(self, question: Any) -> Holes:
-        parts = [clean(part) for part in question.text.split(HOLE)]
+        parts = question.text.split(HOLE)
         if len(parts) == 1:
             raise ValueError(f"nothing is hidden: write {HOLE} for each word that is to be found")
-        ids = [BOS]
-        for number, part in enumerate(parts):
-            ids += [UNKNOWN] * (number > 0) + (self.tokenizer.encode(part) if part else [])
+        ids, places = [BOS, *self._part(parts[0], behind=False)], []
+        for part in parts[1:]:
+            places.append(len(ids))
+            ids += [UNKNOWN, *self._part(part, behind=True)]
         most = self.config.length + 3
         if len(ids) >= most:
             raise ValueError(f"the text has {len(ids) + 1:,} tokens, and the model reads at most {most:,}")
-        return Holes((*ids, EOS))
+        return Holes((*ids, EOS), tuple(places))
+
+    def _part(self, part: str, *, behind: bool) -> list[int]:
+        """The ids of what stands before, between or ``behind`` holes."""
+        if self.config.level == "char":
+            return self.tokenizer.encode(re.sub(r"\s+", " ", part))
+        text = clean(part)
+        if not text:
+            return []
+        if not behind or part[0].isspace():
+            return self.tokenizer.encode(text)
+        # A token that begins a word has the space before it, and a full stop right behind a hole has none: so it is
+        # cut behind something that never is one token with it.
+        carrier = "." if self.config.level == "word" else "0"
+        return self.tokenizer.encode(carrier + text)[len(self.tokenizer.encode(carrier)) :]
 
     def item(self, split: str, number: int) -> Holes:
         """A line of a split of which one token is hidden."""
         ids = self.tokenizer.encode(self._lines(split)[number])[: min(40, self.config.length)]
-        ids[len(ids) // 2] = UNKNOWN
-        return Holes((BOS, *ids, EOS))
+        middle = len(ids) // 2
+        ids[middle] = UNKNOWN
+        return Holes((BOS, *ids, EOS), (middle + 1,))
 
     def _lines(self, split: str) -> list[str]:
         return [line for line in self.text(check_split(split)).splitlines() if 4 <= len(line.split()) <= 30][:SHOWN]
@@ -155,7 +168,7 @@ class MaskedText(RunningTask):
 
     def axes(self, item: Holes) -> dict[str, Axis]:
         pieces = [piece.strip() or piece for piece in self.tokenizer.pieces(item.ids)]
-        return {"words": Words([HOLE if token == UNKNOWN else piece for token, piece in zip(item.ids, pieces)])}
+        return {"words": Words([HOLE if place in item.places else piece for place, piece in enumerate(pieces)])}
 
     def measures(self, split: str, means: Mapping[str, float]) -> dict[str, float]:
         """A system's own means over a split, and the perplexity of a hidden token."""

@@ -57,8 +57,8 @@ class RunningText(RunningTask):
         return {"target": target, "target_lengths": lengths - 1}
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text; a ValueError if it has a character that was never seen."""
-        ids = self.tokenizer.encode(text)
+        """The ids of a text, cut as in training; a ValueError if it has a character that was never seen."""
+        ids = self._numbers(text).tolist()
         if self.config.level == "char" and UNKNOWN in ids:
             raise ValueError(f"{text[ids.index(UNKNOWN)]!r} is not among the characters of the text it was trained on")
         return ids
@@ -88,7 +88,7 @@ class RunningText(RunningTask):
 
     def suggested(self) -> list[dict[str, Any]]:
         try:
-            prompts = [self.tokenizer.decode(self.item("test", number).ids) for number in range(min(3, SHOWN))]
+            prompts = [self.decode(self.item("test", number).ids) for number in range(min(3, SHOWN))]
         except (ValueError, OSError):
             return []
         return [{"prompt": prompt, "length": 200} for prompt in prompts if prompt]
@@ -101,7 +101,7 @@ class RunningText(RunningTask):
 
     def write(self, tokens: Sequence[int], item: Prompt) -> Words:
         """What was added, as text with its beginning; labels are its own tokens, with spaces made visible."""
-        return Words(self.labels(tokens), text=self.tokenizer.decode([*item.ids, *tokens]))
+        return Words(self.labels(tokens), text=self.decode([*item.ids, *tokens]))
 
     def labels(self, tokens: Sequence[int]) -> list[str]:
         """Each token, with spaces made visible where they would not be seen."""

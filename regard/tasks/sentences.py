@@ -197,6 +197,9 @@ class Sentences(AskedTask):
             if one.label not in numbers:
                 where, known = one.place or self._where, ", ".join(numbers)
                 raise ValueError(f"{where}: the label {one.label!r} was never seen in training, only {known}")
+            if bool(one.second) != self.known["pairs"]:
+                there, known = ("two sentences", "one") if one.second else ("one sentence", "two")
+                raise ValueError(f"{one.place or self._where}: {there} in a line, and {known} in those of training")
             ids, second = (self._cut(each) for each in self._ids(one))
             found.append(Item(ids, second, numbers[one.label], 1 + subjects[row] if subjects else -1))
         if split == "train" and self.config.share < 1:

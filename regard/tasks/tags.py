@@ -139,13 +139,10 @@ class Tags(AskedTask):
         return str(self.data or self.config.data)
 
     @cached_property
-    def _files(self) -> dict[str, Path]:
-        return parts.find(locate(self._where), self.config.files, ENDINGS)
-
-    @cached_property
     def _read(self) -> dict[str, list[tags.Sentence]]:
         if self._where not in (ENTITIES, PARTS):
-            return parts.split(self._files, lambda path: tags.read(path, self.config.column), mixed=False)
+            files = parts.find(locate(self._where), self.config.files, ENDINGS)
+            return parts.split(files, lambda path: tags.read(path, self.config.column), mixed=False)
         found = {}
         for split in SPLITS:
             random = np.random.default_rng([SPLITS.index(split), 9])
@@ -162,8 +159,7 @@ class Tags(AskedTask):
         for sentence in self._read[split]:
             for tag, line in zip(sentence.tags, sentence.lines, strict=True):
                 if tag not in numbers:
-                    where = self._files.get(split, self._where)
-                    raise ValueError(f"{where}:{line}: the tag {tag!r} was never seen in training")
+                    raise ValueError(f"{sentence.file}:{line}: the tag {tag!r} was never seen in training")
             item = self._item(sentence.words, tuple(numbers[tag] for tag in sentence.tags))
             found += self._cut(item)
         return found
@@ -175,7 +171,7 @@ class Tags(AskedTask):
         ids, places = [BOS], []
         for word in words:
             places.append(len(ids))
-            ids += self.tokenizer.encode(word) or [EOS]
+            ids += self.tokenizer.encode(word)[: self.config.max_length - 2] or [EOS]
         return Item(tuple(words), chosen, (*ids, EOS), tuple(places))
 
     def _cut(self, item: Item) -> list[Item]:

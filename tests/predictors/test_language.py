@@ -72,6 +72,18 @@ def test_holes_are_filled(runs):
     assert first == sorted(first, reverse=True) and 0 < first[0] <= 1
 
 
+def test_a_word_with_and_without_its_space_counts_once_with_the_likelier(runs):
+    model = regard.load(runs["bert-text"].folder)
+    pieces = model.task.tokenizer.pieces(range(len(model.task.tokenizer)))
+    second = next(number for number, piece in enumerate(pieces) if number > 3 and f" {piece}" in pieces)
+    first = pieces.index(f" {pieces[second]}")
+    share = torch.zeros(1, len(pieces))
+    share[0, first], share[0, second] = 0.75, 0.25
+    item = model.task.read(model.Question(text="the ___"))
+    told = model._answer(item, share, torch.rand(2, 2, len(item.ids), len(item.ids)).softmax(-1)).fields["holes"][0]
+    assert told[pieces[second]] == 0.75
+
+
 def test_words_are_tagged(runs):
     model = regard.load(runs["ner-wnut"].folder)
     (answer,) = model.ask([model.Question(text="Ada walks to Oslo.")])

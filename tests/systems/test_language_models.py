@@ -131,3 +131,25 @@ def test_only_matrices_decay():
     assert decays == {id(p): 0.1 if p.ndim > 1 else 0.0 for p in layer.parameters()}
     with pytest.raises(ValueError, match="unknown weight_decay_on 'some'"):
         TrainConfig(steps=1, weight_decay_on="some")
+
+
+@pytest.mark.parametrize("system", [gpt, bert])
+@pytest.mark.parametrize("name", ["dim", "hidden", "layers", "heads"])
+def test_sizes_that_cannot_be_are_named(system, name):
+    sizes = {"dim": 16, "hidden": 8, "layers": 1, "heads": 2}
+    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+        system.Config(vocab=9, **{**sizes, name: 0})
+
+
+def test_restored_words_are_smoothed_as_classes_are():
+    torch.manual_seed(0)
+    sizes = {"vocab": 12, "dim": 8, "heads": 2, "hidden": 8, "layers": 1, "dropout": 0.0}
+    plain, smoothed = (bert.Bert(bert.Config(**sizes, label_smoothing=share)) for share in (0.0, 0.2))
+    smoothed.load_state_dict(plain.state_dict())
+    source = torch.tensor([[1, 5, 3, 7, 2]])
+    batch = {"source": source, "source_lengths": torch.tensor([5]), "wanted": torch.tensor([[0, 0, 6, 0, 0]])}
+    told, plainly = smoothed(batch), plain(batch)
+    logits = plain.restore(batch)[0, 2][None]
+    wanted = nn.functional.cross_entropy(logits, torch.tensor([6]), label_smoothing=0.2)
+    assert torch.allclose(told["loss"], wanted, atol=1e-5)
+    assert torch.allclose(told["nll"], plainly["nll"]) and not torch.allclose(told["loss"], plainly["loss"])

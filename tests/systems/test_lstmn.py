@@ -102,7 +102,13 @@ def test_without_looking_it_is_an_lstm():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"fusion": "no"}, "fusion is one of"), ({"tied": True}, "hidden = embedding"), ({"layers": 0}, "at least one")],
+    [
+        ({"fusion": "no"}, "fusion is one of"),
+        ({"tied": True}, "hidden = embedding"),
+        ({"layers": 0}, "layers must be at least 1"),
+        ({"attention": 0}, "attention must be at least 1"),
+        ({"word_dropout": 2.0}, "word_dropout = 2.0: a share"),
+    ],
 )
 def test_what_cannot_be_built(options, message):
     with pytest.raises(ValueError, match=message):

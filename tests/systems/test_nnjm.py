@@ -117,3 +117,9 @@ def test_rescoring_orders_by_both_scores(task):
     assert found[0].score >= found[1].score and rescore(model, source, []) == []
     with pytest.raises(ValueError, match="weight"):
         rescore(model, source, lists, 2.0)
+
+
+@pytest.mark.parametrize("name", ["hidden", "embedding", "attention", "history"])
+def test_sizes_that_cannot_be_are_named(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+        Config(source_vocab=9, target_vocab=9, **{name: 0})

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard.layers import text
 from regard.layers.words import Characters, with_margin
 from regard.systems import aligned_tagger, tagger
 
@@ -102,3 +103,27 @@ def test_a_margin_makes_missing_an_entity_cost_more(system):
     assert losses[2.0][0] > losses[0.0][0] and losses[2.0][1] == losses[0.0][1]
     scores, tags = torch.zeros(1, 3, 3), torch.tensor([[0, 1, 2]])
     assert with_margin(scores, tags, 1, 2.0)[0].tolist() == [[0, 2, 0], [0, 0, 0], [0, 2, 0]]
+
+
+@pytest.mark.parametrize("system", [tagger, aligned_tagger])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"filters": -1}, "filters must be at least 0"),
+        ({"embedding": 0}, "embedding must be at least 1"),
+        ({"margin": -1.0}, "margin must be at least 0"),
+        ({"word_dropout": -0.1}, "word_dropout = -0.1: a share"),
+    ],
+)
+def test_sizes_that_cannot_be_are_named(system, options, message):
+    with pytest.raises(ValueError, match=message):
+        system.Config(vocab=9, tags=3, alphabet=9, **options)
+
+
+def test_a_share_of_words_is_unknown_and_reserved_tokens_stay():
+    torch.manual_seed(0)
+    tokens = torch.arange(10).repeat(2000, 1)
+    seen = text.without_words(tokens, 0.3)
+    assert (seen[:, :4] == tokens[:, :4]).all() and set(seen[seen != tokens].tolist()) == {text.UNKNOWN}
+    assert (seen != tokens)[:, 4:].float().mean() == pytest.approx(0.3, abs=0.02)
+    assert text.without_words(tokens, 0.0) is tokens

@@ -189,10 +189,17 @@ def test_n_grams_are_probabilities_and_know_what_they_saw():
     assert model.perplexity(seen) < NGrams(seen, 9, order=1).perplexity(seen) < 9
 
 
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(tmp_path):
+    (tmp_path / "dialog-babi-task1trn.txt").write_text("1 hi\thello\r\n", encoding="utf-8-sig", newline="")
+    assert dialogs.Folder(tmp_path).dialogs(1, "train")[0][0][:2] == ("hi", "hello")
+
+
 def test_dialogues_are_read_and_a_short_one_is_named(tmp_path):
     path = tmp_path / "talks.txt"
     path.write_text("Hi . __eou__ Hello . __eou__\t1\t2 1\n\nA __eou__ B __eou__ C\n")
     assert talks.read(path) == [["Hi .", "Hello ."], ["A", "B", "C"]]
+    path.write_text("Hi . __eou__ Hello .\r\n", encoding="utf-8-sig", newline="")
+    assert talks.read(path) == [["Hi .", "Hello ."]]
     path.write_text("Hi . __eou__ Hello .\nalone __eou__\n")
     with pytest.raises(ValueError, match="line 2: a dialogue has two turns"):
         talks.read(path)
@@ -227,6 +234,22 @@ def test_talking_keeps_what_was_said_and_shows_what_was_looked_at(trained):
     )
     assert "birthday" in lines[2] and "read with" in lines[2]
     assert lines[3:] == ["(a new conversation)", "(there is no question)", "(nothing was said yet)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("coqa-made", {}, "'story' is missing"),
+        ("dialog-babi", {"task": "2"}, "task is one of 1, 5, not '2'"),
+    ],
+)
+def test_what_all_questions_share_is_checked_before_one_talks(trained, name, fields, message):
+    with pytest.raises(ValueError, match=message):
+        list(chat.talk(trained[name], fields, iter(["hello"])))
+
+
+def test_a_conversation_about_nothing_is_refused(trained):
+    assert list(chat.talk(trained["coqa-made"], {"story": " "}, iter(["Who?"]))) == ["(there is no text)"]
 
 
 def test_an_answer_offers_the_questions_that_may_follow(trained):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from regard.data import running
+from regard.data.tokens import UNKNOWN
 from regard.tasks.masked_text import Config as MaskedConfig
 from regard.tasks.masked_text import MaskedText
 from regard.tasks.running_text import RunningConfig, RunningText
@@ -130,6 +131,20 @@ def test_prompts_that_cannot_be_read(letters, prompt, message):
         task.read(SimpleNamespace(prompt=prompt, length=5))
 
 
+@pytest.mark.parametrize("level", ["char", "word", "bpe"])
+def test_a_prompt_of_several_lines_is_cut_as_the_text_was(tmp_path, level):
+    lines = "king :\nhello there , my lord .\n\n  queen :\ngood day .\n"
+    (tmp_path / "play.txt").write_text(lines * 30)
+    task = RunningText(RunningConfig(data=str(tmp_path), level=level, vocab=300, length=64))
+    begun = "king :\nhello there , my lord .\n\n  queen :"
+    ids = task.encode(begun)
+    assert ids == task._ids("train")[: len(ids)].tolist()
+    assert UNKNOWN not in ids
+    assert task.decode(ids) == begun
+    (more,) = task.encode("\n")[-1:]
+    assert task.write([more], task.read(SimpleNamespace(prompt=begun, length=1))).text.rstrip("\n ") == begun
+
+
 def test_too_little_text_is_named(tmp_path):
     (tmp_path / "short.txt").write_text("a few words\n")
     task = RunningText(RunningConfig(data=str(tmp_path), level="char", length=64))
@@ -181,3 +196,25 @@ def test_a_hole_is_one_token_between_words():
     tokens = task.tokenizer
     right = [*tokens.encode("the boys"), 3, *tokens.encode("here .")]
     assert list(item.ids) == [1, *right, 2]
+
+
+@pytest.mark.parametrize("level", ["char", "word", "bpe"])
+def test_what_stands_right_behind_a_hole_is_cut_as_in_the_text(tmp_path, level):
+    (tmp_path / "films.txt").write_text("I like cats. He likes dogs, too.\n" * 30)
+    task = MaskedText(MaskedConfig(data=str(tmp_path), level=level, vocab=300, length=40))
+    whole = task.tokenizer.encode("I like cats, too.")
+    item = task.read(SimpleNamespace(text="I like ___,  too."))
+    (hole,) = item.places
+    behind = len(item.ids) - hole - 1
+    assert list(item.ids[1:hole]) == whole[: hole - 1]
+    assert list(item.ids[hole + 1 : -1]) == whole[len(whole) - behind + 1 :]
+
+
+@pytest.mark.parametrize("level", ["char", "word"])
+def test_an_unknown_word_is_no_hole(tmp_path, level):
+    (tmp_path / "films.txt").write_text("I like cats. He likes dogs, too.\n" * 30)
+    task = MaskedText(MaskedConfig(data=str(tmp_path), level=level, vocab=300, length=40))
+    item = task.read(SimpleNamespace(text="I § ___ dogs"))
+    assert item.ids.count(UNKNOWN) == 2 and len(item.places) == 1
+    labels = list(task.axes(item)["words"].labels)
+    assert labels.count("___") == 1 and labels[item.places[0]] == "___"

@@ -96,6 +96,21 @@ def test_a_label_never_seen_is_named(tmp_path):
         task.count("test")
 
 
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ("1\tgood\tfilm\n0\tbad\tplay\n", "1\tgood film\n", "one sentence in a line, and two in those of training"),
+        ("1\tgood\n0\tbad\n", "\n1\tgood\tfilm\n", "two sentences in a line, and one in those of training"),
+    ],
+)
+def test_pairs_in_some_files_alone_are_named(tmp_path, train, test, message):
+    (tmp_path / "train.tsv").write_text(train * 20)
+    (tmp_path / "test.tsv").write_text(test)
+    task = Sentences(Config(data=str(tmp_path)))
+    with pytest.raises(ValueError, match=rf"test\.tsv:\d: {message}"):
+        task.count("test")
+
+
 def test_part_of_the_labels(tmp_path):
     folder(tmp_path, "train.txt", "test.txt", lines=200)
     whole, part = (Sentences(Config(data=str(tmp_path), share=share)) for share in (1.0, 0.1))

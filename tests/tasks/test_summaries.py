@@ -71,6 +71,18 @@ class TestFormats:
         assert first.source == "When did they? | Frank Zappa | Disbandment | two | three | four | five"
         assert first.targets == ("When did Zappa?",) and first.lead == "When did they?"
 
+    def test_a_conversation_is_in_one_split_alone(self, tmp_path):
+        entries = [
+            {"History": [f"Person {number}", "Life", *["said"] * 2 * turn], "Question": f"q{turn}", "Rewrite": "r"}
+            for number in range(23)
+            for turn in range(7)
+        ]
+        (tmp_path / "dev.json").write_text(json.dumps(entries))
+        found = summaries.read(tmp_path)
+        people = {split: {pair.source.split(" | ")[1] for pair in pairs} for split, pairs in found.items()}
+        assert sum(map(len, found.values())) == 23 * 7 and sum(map(len, people.values())) == 23
+        assert all(len(pairs) % 7 == 0 for pairs in found.values())
+
     def test_news(self, tmp_path):
         kept = [("TRAIN", "MILL SOLD &lt;X>", "The mill was sold by the U.S. Army. More.")] * 20
         left = [("TRAIN", "ACME QTR", "Shr 3 cts vs 4"), ("TRAIN", "OTHER", "Nothing."), ("NOT-USED", "MILL", "mill")]

@@ -30,7 +30,8 @@ def test_conll_u(tmp_path):
     path = tmp_path / "x.conllu.gz"
     path.write_bytes(gzip.compress(UD.encode()))
     first, second = tags.read(path)
-    assert first == tags.Sentence(("We", "do", "n't"), ("PRON", "AUX", "PART"), (3, 5, 6)) and second.lines == (9,)
+    assert first == tags.Sentence(("We", "do", "n't"), ("PRON", "AUX", "PART"), (3, 5, 6), str(path))
+    assert second.lines == (9,)
     assert tags.read(path, "xpos")[0].tags == ("PRP", "VBP", "RB")
     with pytest.raises(ValueError, match="no column 'upso': did you mean 'upos'"):
         tags.read(path, "upso")
@@ -42,10 +43,19 @@ def test_columns(tmp_path, gap):
     rows = ["-DOCSTART- -X- O O", "", "U.N. NNP B-NP I-ORG", "official NN I-NP O", "", "", "#tag NN B-NP O"]
     path.write_text("\n".join(row.replace(" ", gap) for row in rows))
     first, second = tags.read(path)
-    assert first == tags.Sentence(("U.N.", "official"), ("B-ORG", "O"), (3, 4)) and second.words == ("#tag",)
+    assert first == tags.Sentence(("U.N.", "official"), ("B-ORG", "O"), (3, 4), str(path)) and second.words == ("#tag",)
     assert tags.read(path, "2")[0].tags == ("NNP", "NN")
     with pytest.raises(ValueError, match="column = '9': the number of one of 4 columns"):
         tags.read(path, "9")
+
+
+def test_columns_may_have_several_blanks_between_and_a_document_begins_a_sentence(tmp_path):
+    path = tmp_path / "x.conll"
+    path.write_text(
+        "\ufeffAnna   NNP  B-PER\r\nsleeps VBZ  O \r\n-DOCSTART- -X- O\r\nRome  NNP B-LOC\r\n", encoding="utf-8"
+    )
+    first, second = tags.read(path)
+    assert first[:3] == (("Anna", "sleeps"), ("B-PER", "O"), (1, 2)) and second[:3] == (("Rome",), ("B-LOC",), (4,))
 
 
 @pytest.mark.parametrize(
@@ -107,6 +117,12 @@ def test_a_tag_never_seen_is_named_with_its_line(tmp_path):
         task.loader("test")
 
 
+def test_a_tag_never_seen_is_named_with_its_file_when_that_has_another_name(tmp_path):
+    task = Tags(Config(data=str(folder(tmp_path, train="a\tB-X\n\nb\tO\n\n" * 9, dev="a\tB-NEW\n"))))
+    with pytest.raises(ValueError, match=r"dev\.conll:1: the tag 'B-NEW' was never seen"):
+        task.loader("test")
+
+
 def made(**options):
     return Tags(Config(train_size=50, valid_size=5, test_size=20, **options))
 
@@ -130,6 +146,15 @@ def test_long_sentences_are_read_in_parts(tmp_path):
     items = [task.item("test", number) for number in range(task.count("test"))]
     assert len(items) > 2 and all(len(item.words) <= 16 for item in items)
     assert [word for item in items for word in item.words] == [f"w{number}" for number in range(40)]
+
+
+def test_a_word_of_more_subwords_than_are_read_keeps_the_first_of_them(tmp_path):
+    RunningText(RunningConfig(vocab=270, length=8, made_size=50)).save(tmp_path / "task")
+    text = f"the\tDET\n{'x1y2' * 40}\tNOUN\n.\tPUNCT\n\n" * 9
+    task = Tags(Config(data=str(folder(tmp_path, train=text)), tokens=str(tmp_path), max_length=16))
+    items = [task.item("train", number) for number in range(task.count("train"))]
+    assert max(len(item.ids) for item in items) <= 16
+    assert [word[:4] for item in items for word in item.words][:3] == ["the", "x1y2", "."]
 
 
 def test_the_simple_tagger_gives_each_word_its_usual_tag(tmp_path):
