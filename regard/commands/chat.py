@@ -69,7 +69,7 @@ def talk(model: Any, fields: dict[str, Any], lines: Iterator[str]) -> Iterator[s
     said = getattr(model.task, "said", "text")
     if follow is None or said not in model.Question.inputs or "history" not in model.Question.inputs:
         raise ValueError(f"{model.name}: its questions do not follow each other; ask it with regard predict")
-    _asking._asked(model.Question, {**fields, said: ""}, model.name)  # what is missing or of no use is told now
+    _asking.asked(model.Question, {**fields, said: ""}, model.name)  # what is missing or of no use is told now
     changed: dict[str, Any] = {}
     last = None
     for line in lines:

@@ -62,7 +62,7 @@ def questions(Question: Any, file: Path | None, fields: Mapping[str, Any]) -> It
         yield from _objects(Question, lines(file, f"Type {{{hint}}}, one a line; Ctrl-D ends."), _named(file), fields)
     else:
         for number, line in enumerate(lines(file, "Type a line and press Enter; Ctrl-D ends."), 1):
-            yield _asked(Question, {**fields, main: line}, f"{_named(file)}, line {number}")
+            yield asked(Question, {**fields, main: line}, f"{_named(file)}, line {number}")
 
 
 def whole(Question: Any, fields: Mapping[str, Any]) -> bool:
@@ -78,7 +78,7 @@ def alone(Question: Any, fields: Mapping[str, Any]) -> Iterator[Asked]:
         rest = {name: value for name, value in fields.items() if name != main}
         yield from _files(Question, Path(fields[main]), rest, [name for name in others if name not in rest])
     else:
-        yield _asked(Question, fields, "")
+        yield asked(Question, fields, "")
 
 
 def named(Question: Any, word: str, fields: Mapping[str, Any]) -> Iterator[Asked]:
@@ -87,7 +87,7 @@ def named(Question: Any, word: str, fields: Mapping[str, Any]) -> Iterator[Asked
     missing = [name for name in others if name not in fields]
     given = Question.inputs[main]
     if word.isdecimal() and EXAMPLE in Question.inputs:
-        yield _asked(Question, {**fields, EXAMPLE: int(word)}, word)
+        yield asked(Question, {**fields, EXAMPLE: int(word)}, word)
     elif isinstance(given, inputs.File):
         yield from _files(Question, Path(word), fields, missing)
     elif missing or (isinstance(given, inputs.Text) and given.rows > 2 and Path(word).is_file()):
@@ -96,7 +96,7 @@ def named(Question: Any, word: str, fields: Mapping[str, Any]) -> Iterator[Asked
             raise ValueError(f"{word}: not a file; also say {' and '.join(f'{name}=…' for name in missing)}")
         yield from _objects(Question, lines(path, ""), word, fields)
     else:
-        yield _asked(Question, {**fields, main: given.python(word)}, word)
+        yield asked(Question, {**fields, main: given.python(word)}, word)
 
 
 def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[str]) -> Iterator[Asked]:
@@ -131,10 +131,11 @@ def _objects(Question: Any, typed: Iterator[str], place: str, fields: Mapping[st
         for name in values:
             if name not in Question.inputs:
                 raise ValueError(f"{where}: a question has no {name!r}: {nearest(name, Question.inputs)}")
-        yield _asked(Question, {**fields, **values}, where)
+        yield asked(Question, {**fields, **values}, where)
 
 
-def _asked(Question: Any, values: Mapping[str, Any], place: str) -> Asked:
+def asked(Question: Any, values: Mapping[str, Any], place: str) -> Asked:
+    """The question that values make; a ValueError names the one that is missing or does not fit."""
     if values.get(EXAMPLE) is not None:  # which stands for all that would have to be typed
         needed = (name for name, given in Question.inputs.items() if given.default is inputs.REQUIRED)
         values = {**dict.fromkeys(needed, ""), **values}
@@ -186,7 +187,7 @@ def lines(file: Path | None, hint: str) -> Iterator[str]:
         print(hint, file=sys.stderr)
     with file.open(encoding="utf-8") if file else sys.stdin as source:
         try:
-            for line in source:
-                yield line.rstrip("\n")
+            for number, line in enumerate(source):
+                yield (line if number else line.removeprefix("\ufeff")).rstrip("\n")  # no byte order mark
         except UnicodeDecodeError as error:
             raise ValueError(f"{file or 'standard input'}: not text in UTF-8 ({error})") from None

@@ -134,3 +134,8 @@ def test_a_field_that_does_not_fit_is_named_with_its_place_if_there_is_one():
         next(_asking.named(Question, "", {"number": 7}))
     with pytest.raises(ValueError, match=r"^here: number is a whole number from 0 to 5, not 7$"):
         next(_asking.named(Question, "here", {"number": 7}))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path):
+    (tmp_path / "asked.txt").write_bytes("\ufeffone\ntwo\ufeff\n".encode())
+    assert list(_asking.lines(tmp_path / "asked.txt", "")) == ["one", "two\ufeff"]
