@@ -16,9 +16,18 @@ The reward of a gaze is the concentration of the weights, Σ wₙ². Policies: `
 reward of all gazes of a grid; ``exp3``, which is told that of its own; ``ucb``, a Gaussian process over continuous
 gazes, which takes the one with the highest mean + β deviations.
 
+The film goes on to look different: the target turns, comes nearer, the light changes. So there are K = 2 templates, the
+box of the first frame and a running mean of what the tracker found since, each with a prior πₖ; both are queries:
+
+    p(k | frame) ∝ πₖ · meanₙ exp(−‖hₙ − hₖ‖² / 2s²),  p(neither) ∝ ε,   w = Σₖ p(k) wₖ + p(neither) / N
+
 Deviations: ε, the likelihood of seeing something else at any place, is not in the paper (``doubt=0``). Without it a
 gaze at a hidden part has the highest reward: of many particles that all fit badly one is best by far. There is no
-orientation. ``tuning`` adds the squared distance of the estimate of one step from the truth to what is trained.
+orientation. The paper has the template of the first frame alone (``adapt=0``), which loses targets that change. The
+running mean moves by ``adapt`` · p(either), so that little is learned where the target is not found, and
+of the whole box, not of the gaze alone. Speeds decay (``inertia``) and sizes return to the first (``pull``): random
+walks of both would grow without bound. Resampling is systematic. ``tuning`` adds the squared distance of the estimate
+of one step from the truth to what is trained.
 """
 
 from __future__ import annotations
@@ -57,8 +66,11 @@ class Config:
         doubt: ε.
         noise: standard deviation of a particle's move, and of its first speed, as a share of the box.
         drift: standard deviation of the change of its speed.
+        inertia: share of a particle's speed that stays.
         scale_noise: standard deviation of a particle's change of scale, in logarithms.
-        adapt: rate at which the template follows what is seen.
+        pull: share of a change of scale, in logarithms, that is taken back in every frame.
+        adapt: rate at which the second template follows what is found; 0 for the first template alone.
+        recent: prior of the second template.
         optimism: β of ``ucb``.
         rate: η of ``hedge``, γ of ``exp3``.
         kept: gazes that the Gaussian process remembers.
@@ -75,12 +87,15 @@ class Config:
     share: float = 0.5
     hidden: int = 64
     bandwidth: float = 0.4
-    doubt: float = 0.001
-    noise: float = 0.08
+    doubt: float = 0.0003
+    noise: float = 0.06
     drift: float = 0.02
-    scale_noise: float = 0.0
-    adapt: float = 0.0
-    optimism: float = 0.5
+    inertia: float = 0.8
+    scale_noise: float = 0.03
+    pull: float = 0.005
+    adapt: float = 0.2
+    recent: float = 0.5
+    optimism: float = 1.0
     rate: float = 0.3
     kept: int = 50
     tuning: float = 1.0
@@ -89,10 +104,12 @@ class Config:
         if self.policy not in POLICIES:
             raise ValueError(f"policy cannot be {self.policy!r}: {nearest(self.policy, POLICIES)}")
         at_least(self, "channels", "height", "width", "particles", "grid", "cells", "hidden", "kept")
-        if min(self.share, self.bandwidth, self.noise) <= 0 or not 0 < self.rate <= 1 or not 0 <= self.adapt <= 1:
-            raise ValueError("share, bandwidth and noise are above 0, rate and adapt at most 1")
+        if min(self.share, self.bandwidth, self.noise) <= 0 or not 0 < self.rate <= 1:
+            raise ValueError("share, bandwidth and noise are above 0, rate is at most 1")
         if min(self.doubt, self.drift, self.scale_noise) < 0:
             raise ValueError("doubt, drift and scale_noise are at least 0")
+        if not all(0 <= value <= 1 for value in (self.inertia, self.pull, self.adapt, self.recent)):
+            raise ValueError("inertia, pull, adapt and recent are between 0 and 1")
 
 
 class GazeTracker(nn.Module):
@@ -148,18 +165,25 @@ class GazeTracker(nn.Module):
     def look(self, image: Tensor, states: Tensor, gaze: Tensor) -> Tensor:
         """(B, N, seen): glimpses of unit variance at the gaze (B, 2) of boxes (B, N, 4), centre and size."""
         config = self.config
-        count, many = states.shape[:2]
-        steps = (torch.arange(config.cells, device=image.device) + 0.5) / config.cells * 2 - 1
-        cells = torch.stack(torch.meshgrid(steps, steps, indexing="xy"), -1).to(image)  # (cells, cells, 2)
-        middle = states[..., :2] + gaze[:, None] * states[..., 2:] / 2  # (B, N, 2)
         half = config.share * states[..., 2:] / 2
-        place = middle[:, :, None, None] + cells * half[:, :, None, None]
-        size = place.new_tensor([config.width, config.height])
-        grid = (2 * place / size - 1).reshape(count, many * config.cells, config.cells, 2)
+        middle = states[..., :2] + gaze[:, None] * states[..., 2:] / 2  # (B, N, 2)
+        return _unit(self._read(image, middle, half, config.cells).flatten(2))
+
+    def cut(self, image: Tensor, state: Tensor) -> Tensor:
+        """(B, C, side, side): the whole box (B, 1, 4), twice as fine as a glimpse, of unit variance."""
+        side = round(2 * self.config.cells / self.config.share)
+        whole = self._read(image, state[..., :2], state[..., 2:] / 2, side)[:, 0]
+        return _unit(whole.flatten(1)).view_as(whole)
+
+    def _read(self, image: Tensor, middle: Tensor, half: Tensor, cells: int) -> Tensor:
+        """(B, N, C, cells, cells): image read in boxes of centres and halves (B, N, 2)."""
+        count, many = middle.shape[:2]
+        steps = (torch.arange(cells, device=image.device) + 0.5) / cells * 2 - 1
+        grid = torch.stack(torch.meshgrid(steps, steps, indexing="xy"), -1).to(image)  # (cells, cells, 2)
+        place = middle[:, :, None, None] + grid * half[:, :, None, None]
+        grid = (2 * place / _edge(image) - 1).reshape(count, many * cells, cells, 2)
         seen = self.sensor(grid, image).context  # (B, C, N·cells, cells)
-        seen = seen.reshape(count, config.channels, many, -1).transpose(1, 2).flatten(2)
-        centred = seen - seen.mean(-1, keepdim=True)
-        return centred / (centred.square().mean(-1, keepdim=True) + 1e-2).sqrt()
+        return seen.reshape(count, -1, many, cells, cells).transpose(1, 2)
 
     def features(self, seen: Tensor) -> Tensor:
         """h (…, hidden) of glimpses (…, seen)."""
@@ -179,19 +203,19 @@ class GazeTracker(nn.Module):
 
     def _weighed(
         self, image: Tensor, states: Tensor, gaze: Tensor, templates: list[tuple[float, Tensor, Tensor]]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The estimate (B, 4), the weights (B, N) of particles and the reward (B,) of the gaze; templates are shares of
-        boxes in images."""
-        each = [share * self.features(self.look(image, box, gaze)) for share, image, box in templates]
-        query = torch.stack(each).sum(0)
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The estimate (B, 4), the weights (B, N) of particles, the reward (B,) of the gaze and how likely it is (B,)
+        that the target was seen; templates are priors of boxes in images."""
+        query = torch.cat([self.features(self.look(known, box, gaze)) for _, known, box in templates], 1)  # (B, K, E)
         out = self.weigh(query, self.features(self.look(image, states, gaze)), states, weights=True)
         assert out.weights is not None and out.scores is not None
-        weights, evidence = out.weights[:, 0], out.scores[:, 0].exp().mean(-1)
-        tiny = torch.finfo(evidence.dtype).tiny
-        seen = ((evidence + tiny) / (evidence + tiny + self.config.doubt))[:, None]  # (B, 1): that it is the target
-        found = seen * out.context[:, 0] + (1 - seen) * states.mean(1)
-        weights = seen * weights + (1 - seen) / states.shape[1]
-        return found, weights, weights.square().sum(-1)
+        prior = query.new_tensor([share for share, _, _ in templates])
+        evidence = prior * (out.scores.exp().mean(-1) + torch.finfo(query.dtype).tiny)  # (B, K)
+        which = evidence / (evidence.sum(-1, keepdim=True) + self.config.doubt)
+        neither = 1 - which.sum(-1, keepdim=True)  # (B, 1)
+        found = (which[:, None] @ out.context)[:, 0] + neither * states.mean(1)
+        weights = (which[:, None] @ out.weights)[:, 0] + neither / states.shape[1]
+        return found, weights, weights.square().sum(-1), 1 - neither[:, 0]
 
     @torch.no_grad()
     def track(self, batch: Batch) -> dict[str, Tensor]:
@@ -204,29 +228,35 @@ class GazeTracker(nn.Module):
         states = first.expand(-1, config.particles, -1)
         speed = config.noise * torch.randn_like(states[..., :2]) * states[..., 2:]
         templates = [(1.0, frames[:, 0], first)]
+        if config.adapt:
+            recent = self.cut(frames[:, 0], first)
+            whole = torch.cat([_edge(recent) / 2, _edge(recent)]).expand(count, 1, 4)
+            templates = [(1 - config.recent, frames[:, 0], first), (config.recent, recent, whole)]
         policy = _Policy(self, count, frames)
         boxes, kept = [first[:, 0]], []
         for image in frames.unbind(1)[1:]:
             moved = config.noise * torch.randn(count, config.particles, 2, device=frames.device).to(frames)
-            speed = speed + config.drift * torch.randn_like(moved) * states[..., 2:]
+            speed = config.inertia * speed + config.drift * torch.randn_like(moved) * states[..., 2:]
             grown = torch.exp(config.scale_noise * torch.randn_like(moved[..., :1]))
-            size = (states[..., 2:] * grown).clamp_min(2)
+            size = (states[..., 2:] * grown * (first[..., 2:] / states[..., 2:]) ** config.pull).clamp_min(2)
             states = torch.cat([states[..., :2] + speed + moved * size, size], -1)
-            edge = states.new_tensor([config.width, config.height])
-            states = torch.cat([states[..., :2].clamp_min(0).minimum(edge), states[..., 2:]], -1)
+            states = torch.cat([states[..., :2].clamp_min(0).minimum(_edge(image)), states[..., 2:]], -1)
 
             gaze, surface = policy.choose()
-            found, weights, reward = self._weighed(image, states, gaze, templates)
+            found, weights, reward, sure = self._weighed(image, states, gaze, templates)
             everywhere = []
             if config.policy == "hedge":
                 for each in self.gazes.to(frames):
                     everywhere.append(self._weighed(image, states, each.expand(count, 2), templates)[2])
             policy.learn(reward, everywhere)
             if config.adapt:
-                templates = [(1 - config.adapt, frames[:, 0], first), (config.adapt, image, found[:, None])]
+                rate = config.adapt * sure[:, None, None, None]
+                recent = recent + rate * (self.cut(image, found[:, None]) - recent)
+                templates[1] = (config.recent, recent, whole)
             kept.append((gaze, reward, states, weights, surface))
             boxes.append(found)
-            drawn = torch.multinomial(weights.clamp_min(1e-12), config.particles, replacement=True)
+            comb = (torch.arange(config.particles).to(weights) + torch.rand_like(weights[:, :1])) / config.particles
+            drawn = torch.searchsorted(weights.cumsum(-1), comb).clamp_max(config.particles - 1)
             states, speed = (each.gather(1, drawn[..., None].expand_as(each)) for each in (states, speed))
         names = ("gaze", "reward", "particles", "weights", "surface")
         path = torch.stack(boxes, 1)
@@ -298,6 +328,17 @@ def _square(side: int, reach: float) -> Tensor:
 
 def _centre(boxes: Tensor) -> Tensor:
     return boxes[..., :2] + boxes[..., 2:] / 2
+
+
+def _unit(seen: Tensor) -> Tensor:
+    """(..., pixels) less their mean, of unit variance."""
+    centred = seen - seen.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-2).sqrt()
+
+
+def _edge(image: Tensor) -> Tensor:
+    """(2,): width and height of images (..., height, width)."""
+    return image.new_tensor([image.shape[-1], image.shape[-2]])
 
 
 def _states(boxes: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """Following a thing through a film; see :mod:`regard.data.films`.
 
 A batch has ``frames`` (B, T, 1, height, width) from 0 to 1 and ``boxes`` (B, T, 4), left, top, width and height in
-pixels. Made films are new in every epoch of training. A film of a file, ``data = "tracking"``, is that of every
-split: nothing is learned from it that a tracker is measured by, since it is given the first box alone.
+pixels. Made films are new in every epoch of training; ``data = "made"`` measures films of digits, ``"textured"`` the
+textured ones. A film of a file, ``data = "tracking"``, is that of every split: nothing is learned from it that a
+tracker is measured by, since it is given the first box alone.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from regard.data import films
 from regard.data.download import locate
 from regard.tasks.task import SPLITS, VISION, Batch, Loader, Task, generated
 
+MADE = ("made", "textured")
+
 
 @dataclass(frozen=True)
 class Config:
     """Which films.
 
     Attributes:
-        data: ``made``, or a file or folder.
+        data: ``made``, ``textured``, or a file or folder.
         size: height and width of made films.
         length: frames of a film to measure.
         trained: frames of a film to train on.
@@ -79,7 +82,7 @@ class Tracking(Task):
     def film(self) -> films.Film | None:
         """That of a file, if there is one."""
         where = self.data or self.config.data
-        if str(where) == "made":
+        if str(where) in MADE:
             return None
         return films.read(locate(where))
 
@@ -89,12 +92,16 @@ class Tracking(Task):
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         config = self.config
+        textured = str(self.data or config.data) == "textured"
 
         def make(random: np.random.Generator, epoch: int, number: int) -> Batch:
             if self.film is None:
                 length = config.trained if split == "train" else config.length
                 many = [
-                    films.made(random, length, config.size, config.clutter, config.hidden) for _ in range(config.batch)
+                    films.textured(random, length, config.size)
+                    if textured
+                    else films.made(random, length, config.size, config.clutter, config.hidden)
+                    for _ in range(config.batch)
                 ]
             elif split == "train":
                 many = []

@@ -23,7 +23,7 @@ def batch(count=2, length=4):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_weights_are_the_gaussian_of_feature_distances(policy):
-    model, given = small(policy=policy), batch()
+    model, given = small(policy=policy, adapt=0.0), batch()
     found = model.track(given)
     for b in range(2):
         first = given["boxes"][b, 0]
@@ -63,7 +63,7 @@ def test_a_hidden_part_earns_less_than_one_that_is_seen():
         templates = [(1.0, frames[:, 0], first)]
         with torch.no_grad():
             looks = [model._weighed(frames[:, 5], particles, gaze, templates) for gaze in (-hidden, hidden)]
-        return [float(reward) for _, _, reward in looks]
+        return [float(reward) for _, _, reward, _ in looks]
 
     seen, noise = rewards(0.001)
     assert seen > noise
@@ -77,6 +77,44 @@ def test_free_energy_sums_over_all_hidden_units():
     states = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 6)
     energy = (seen - model.pixel_bias).square().sum() / 2 - states @ (model.into @ seen + model.hidden_bias)
     assert torch.allclose(model.free_energy(seen), -torch.logsumexp(-energy, 0))
+
+
+def test_two_templates_are_a_mixture():
+    model = small(recent=0.3, doubt=0.01)
+    first, image = torch.rand(2, 2, 1, 32, 32)
+    states = torch.cat([torch.full((2, 12, 2), 16.0) + 4 * torch.randn(2, 12, 2), torch.full((2, 12, 2), 12.0)], -1)
+    box, gaze = states[:, :1], torch.zeros(2, 2)
+    cut = model.cut(image, states[:, 1:2])
+    whole = torch.tensor([16.0, 16, 32, 32]).expand(2, 1, 4)
+    with torch.no_grad():
+        found, weights, _, sure = model._weighed(image, states, gaze, [(0.7, first, box), (0.3, cut, whole)])
+    model.requires_grad_(False)
+    for b in range(2):
+        seen = model.features(model.look(image, states, gaze))[b].double()
+        total = torch.full((12,), 0.01, dtype=torch.float64)
+        for prior, known, where in ((0.7, first, box), (0.3, cut, whole)):
+            query = model.features(model.look(known, where, gaze))[b].double()
+            total += prior * torch.exp(-(query - seen).square().sum(-1) / (2 * model.config.bandwidth**2))
+        expected = total / total.sum()
+        assert torch.allclose(weights[b].double(), expected, atol=1e-5)
+        assert torch.allclose(found[b].double(), expected @ states[b].double(), atol=1e-3)
+        assert abs(float(sure[b]) - float(1 - 0.12 / total.sum())) < 1e-5
+
+
+def test_a_film_may_have_another_size_than_those_of_training():
+    given, model = batch(), small()
+    torch.manual_seed(1)
+    expected = model.track(given)["box"]
+    model.config = replace(model.config, height=64, width=64)
+    torch.manual_seed(1)
+    assert torch.equal(model.track(given)["box"], expected)
+
+
+def test_textured_targets_stay_within_the_frame_and_change():
+    film = films.textured(np.random.default_rng(4), 200)
+    left, top, wide, high = film.boxes.T
+    assert min(left.min(), top.min()) > -0.5 and max((left + wide).max(), (top + high).max()) < 64.5
+    assert film.frames.min() >= 0 and film.frames.max() <= 1 and wide.max() / wide.min() > 1.2
 
 
 def test_metrics_by_hand():
