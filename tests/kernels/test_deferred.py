@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch.autograd import grad
+from torch.utils.checkpoint import checkpoint
 
 import regard
 from regard import masks
@@ -112,3 +113,34 @@ def test_under_autocast_and_without_gradients_nothing_is_deferred():
         assert not deferred.pays(value)
     with regard.kernels.use("plain"):
         assert not regard.kernels.defers(value)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("whole", [True, False])
+def test_under_checkpointing(whole, reentrant):
+    """The forward pass is made again in the backward one, within the memory or around it."""
+    attention = regard.Attention(SCORES["general"]())
+    source, queries, value = inputs()
+
+    def stepped(source, queries, value):
+        memory = attention.remember(source, value, mask=masks.lengths(torch.tensor([5, 3])))
+        context, found = torch.zeros(2, 6, requires_grad=True), []
+        for query in queries.unbind(1):
+            step = lambda query, context: attention((query + context)[:, None], memory).context[:, 0]  # noqa: E731
+            context = checkpoint(step, query, context, use_reentrant=False)
+            found.append(context)
+        return torch.stack(found, 1)
+
+    def run(*given):
+        if whole:
+            return checkpoint(lambda *each: unrolled(attention, *each), *given, use_reentrant=reentrant)
+        return stepped(*given)
+
+    leaves = [source, queries, value]
+    unrolled(attention, *leaves).square().sum().backward()
+    wanted = [leaf.grad.clone() for leaf in leaves]
+    for leaf in leaves:
+        leaf.grad = None
+    run(*leaves).square().sum().backward()
+    for leaf, expected in zip(leaves, wanted, strict=True):
+        torch.testing.assert_close(leaf.grad, expected, atol=1e-5, rtol=1e-5)
