@@ -238,7 +238,7 @@ class Shelf:
         self.put(0, key, value)
 
     def has_room(self, length: int, count: int, items: int) -> bool:
-        """For ``count`` more rows of a memory that has ``length`` already, of so many ``items``?"""
+        """For ``count`` more rows of a memory that has ``length`` already, of N ``items``?"""
         room, width, *_ = self.rows[0].shape
         return self.used == length and length + count <= room and (items <= width or self.rows[0].ndim == 2)
 

@@ -64,7 +64,7 @@ class Blocks:
         self.rows = self.filled(min(each, steps))
 
     def filled(self, steps: int) -> int:
-        """The rows of so many steps, with those that fill them up."""
+        """The number of rows of N steps, with those that fill them up."""
         return -(-steps * self.batch // EVEN) * EVEN
 
     def new(self, like: Tensor, width: int) -> Tensor:
@@ -72,7 +72,7 @@ class Blocks:
         return like.new_empty(self.rows, width)
 
     def fill(self, room: Tensor, steps: int) -> Tensor:
-        """The rows of so many steps, with zeros in those that fill them up."""
+        """The rows of N steps, with zeros in those that fill them up."""
         rows = room[: self.filled(steps)]
         rows[steps * self.batch :] = 0
         return rows
