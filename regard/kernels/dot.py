@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from regard.kernels import groups
+from regard.kernels import groups, halves
 from regard.kernels._once import explain_second_derivative, forward_mode
 from regard.kernels.forms import DotForm
 from regard.masks import may_look
@@ -59,16 +59,15 @@ def softmax_sum(
     if form.bias is not None:
         bias = groups.repeat(form.bias, group) / temperature
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
-    context = scaled_dot_product_attention(
-        four(query),
-        four(form.key),
-        four(value),
-        attn_mask=None if mask is None else four(mask, leading),
-        is_causal=causal and mask is None,
-        scale=form.scale / temperature,
-        enable_gqa=group > 1,
-    )
-    explain_second_derivative(context)
+    tensors, scale = (four(query), four(form.key), four(value)), form.scale / temperature
+    mask, causal = None if mask is None else four(mask, leading), causal and mask is None
+    if halves.fits(*tensors, mask):
+        context = halves.attend(*tensors, mask, causal, scale)
+    else:
+        context = scaled_dot_product_attention(
+            *tensors, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=group > 1
+        )
+        explain_second_derivative(context)
     context = context.reshape(*leading, *context.shape[-2:])
     return context if dead is None else context.masked_fill(dead, 0.0)
 

@@ -1,9 +1,13 @@
-"""Half precision on the CPU: additive scores and windows go through the float32 kernels, and are rounded once."""
+"""Half precision on the CPU: additive scores and windows go through the float32 kernels, and are rounded once;
+dot products to learn from are matrix products."""
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import regard
+from regard import masks
+from regard.kernels import halves
 from regard.scores import Additive, General, Perceptron
 from regard.windows import LocalMonotonic, LocalPredictive
 
@@ -106,3 +110,77 @@ def test_they_go_through_compile(name):
     compiled = torch.compile(lambda *x: attention(*x).context, fullgraph=True, backend="aot_eager")
     with torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(compiled(query, key, value), attention(query, key, value).context)
+
+
+needs_products = pytest.mark.skipif(not halves.has_products(), reason="this processor has no products of bfloat16")
+MASKS = {
+    "none": lambda t, s: None,
+    "lengths": lambda t, s: masks.lengths(torch.tensor([s, 2])),
+    "each query its own": lambda t, s: torch.rand(2, 3, t, s, generator=torch.Generator().manual_seed(1)) < 0.6,
+    "a query with no key": lambda t, s: (torch.arange(t)[:, None] > 0).expand(1, 1, t, s),
+    "causal": lambda t, s: masks.causal(),
+    "causal and lengths": lambda t, s: masks.causal() & masks.lengths(torch.tensor([s, 2])),
+}
+
+
+def dot_product(given, mask, *, plain=False):
+    """Context and the gradients of query, key and value."""
+    leaves = [x.detach().requires_grad_() for x in given]
+    with regard.kernels.use("plain" if plain else "fused"):
+        context = regard.Attention("scaled_dot")(*leaves, mask=mask).context
+    weight = torch.linspace(-1, 1, context.numel()).reshape(context.shape)
+    return [context.detach(), *torch.autograd.grad((context.double() * weight).sum(), leaves)]
+
+
+def relative_error(found, wanted):
+    return max(float((a.double() - b).norm() / (b.norm() + 1e-3)) for a, b in zip(found, wanted, strict=True))
+
+
+@needs_products
+@pytest.mark.parametrize("block", [2**19, 6 * 70 * 70, 70 * 70, 64], ids=["whole", "items", "heads", "queries"])
+@pytest.mark.parametrize("keys", [70, 90, 55])
+@pytest.mark.parametrize("mask", MASKS)
+def test_dot_products_to_learn_from_are_the_exact_ones(mask, keys, block, monkeypatch):
+    monkeypatch.setattr(halves, "_BLOCK", block)
+    made = []
+    monkeypatch.setattr(halves, "attend", lambda *given, attend=halves.attend: made.append(given) or attend(*given))
+    dice = torch.Generator().manual_seed(0)
+    given = [torch.randn(2, 3, n, 8, generator=dice).bfloat16() for n in (70, keys, keys)]
+    found = dot_product(given, MASKS[mask](70, keys))
+    wanted = dot_product([x.double() for x in given], MASKS[mask](70, keys), plain=True)
+    assert made and all(x.dtype == torch.bfloat16 for x in found)
+    assert relative_error(found, wanted) < 0.02
+
+
+@needs_products
+def test_dot_products_are_the_same_under_autocast_and_checkpointing_and_from_any_layout():
+    dice = torch.Generator().manual_seed(0)
+    given = [torch.randn(2, 70, 3, 8, generator=dice).requires_grad_() for _ in range(3)]
+
+    def run(query, key, value):
+        with torch.autocast("cpu", torch.bfloat16):
+            query, key, value = (x.bfloat16().transpose(1, 2) for x in (query, key, value))
+            return regard.Attention("scaled_dot")(query, key, value, mask=masks.causal()).context
+
+    def gradients_of(context):
+        assert context.dtype == torch.bfloat16
+        return torch.autograd.grad(context.float().square().sum(), given)
+
+    for one, two in zip(gradients_of(run(*given)), gradients_of(checkpoint(run, *given, use_reentrant=False))):
+        assert one.shape == (2, 70, 3, 8) and torch.equal(one, two)
+
+
+@needs_products
+def test_a_learned_bias_gets_its_gradient():
+    """It goes through SDPA, whose mask has one."""
+    query = torch.randn(2, 3, 70, 8, dtype=torch.bfloat16, requires_grad=True)
+    assert halves.fits(query, query, query, None)
+    assert not halves.fits(query, query, query, torch.zeros(70, 70, dtype=torch.bfloat16, requires_grad=True))
+
+
+@needs_products
+def test_gradients_of_gradients_are_refused_by_name():
+    query = torch.randn(2, 3, 70, 8, dtype=torch.bfloat16, requires_grad=True)
+    context = regard.Attention("scaled_dot")(query, query, query).context
+    with pytest.raises(RuntimeError, match="plain"):
+        torch.autograd.grad(context.square().sum(), query, create_graph=True)
