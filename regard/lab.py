@@ -52,6 +52,11 @@ class Lab:
     changes: tuple[str, ...] = ()
     jobs: int = 1
     figure: Path = Path("figure.png")
+    only: str = ""
+
+    def wants(self, cell: Cell) -> bool:
+        """Is it one of those asked for?"""
+        return self.only in str(cell)
 
     def folder(self, cell: Cell) -> Path:
         """Of the run."""
@@ -75,7 +80,8 @@ class Lab:
         return cell.minutes * (1 - self.share(cell))
 
     def train(self, cells: Sequence[Cell]) -> None:
-        """All of them, until they have ended; on Ctrl-C or SIGTERM they stop in good order."""
+        """Those asked for, until they have ended; on Ctrl-C or SIGTERM they stop in good order."""
+        cells = [cell for cell in cells if self.wants(cell)]
         for cell in cells:
             self._check(cell)
         missing = (cell for cell in cells if self.share(cell) < 1)

@@ -36,6 +36,12 @@ def test_a_table_from_trainings_of_seconds(tmp_path, capsys, monkeypatch):
     second = capsys.readouterr()
     assert second.out == first.out
     assert "training" not in second.err and "measuring" not in second.err
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--only", "hops0"])
+    tool.main()
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")] == [header, rows[1]]
+    monkeypatch.setattr(sys, "argv", [*sys.argv[:-1], "seed 7", "--list"])
+    tool.main()
+    assert "nothing to train" in capsys.readouterr().out
 
 
 def test_captions_come_with_a_figure_of_the_best_and_of_the_worst(tmp_path, capsys, monkeypatch):

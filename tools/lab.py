@@ -34,6 +34,8 @@ def lines(lab: Measured, rows: Rows, metrics: Mapping[str, str]) -> Iterator[str
     """A line for each row: the heading of each metric, and its name."""
     yield "| | " + " | ".join([*metrics, "minutes"]) + " |\n|---|" + "---|" * (len(metrics) + 1)
     for title, many in rows.items():
+        if not any(map(lab.wants, many)):
+            continue
         there = lab.measure(many[0])
         told = [lab.mean(many, name)[0] if name in there else "" for name in metrics.values()]
         yield "| " + " | ".join([title, *told, lab.mean(many, "minutes")[1]]) + " |"
@@ -53,6 +55,7 @@ def print_tables(about: str | None, tables: Mapping[str, Table], make: Callable[
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
     parser.add_argument("--runs", type=Path, default=Path("runs/results"), metavar="DIR", help="where the runs are")
     parser.add_argument("--figure", type=Path, default=make.figure, metavar="FILE", help="where the figure goes")
+    parser.add_argument("--only", default="", metavar="TEXT", help="trainings with this in their name")
     parser.add_argument("--list", action="store_true", help="say what is done and what is left")
     given = parser.parse_intermixed_args()
     changes = tuple(word for word in given.tables if "=" in word)
@@ -61,7 +64,7 @@ def print_tables(about: str | None, tables: Mapping[str, Table], make: Callable[
         parser.error(f"no table is called {', '.join(unknown)}: they are {', '.join(tables)}")
     if given.jobs < 1:
         parser.error(f"--jobs {given.jobs}: at least 1")
-    lab = make(given.runs, changes, given.jobs, given.figure)
+    lab = make(given.runs, changes, given.jobs, given.figure, given.only)
     if given.list:
         print("\n".join(list_cells(lab, {name: tables[name] for name in chosen})))
         return
@@ -83,7 +86,7 @@ def list_cells(lab: Lab, tables: Mapping[str, Table]) -> Iterator[str]:
     """A line for each training, the sum for each table, and for all; one that two tables need counts once."""
     known: dict[Cell, float] = {}
     for name, table in tables.items():
-        cells = table.cells()
+        cells = [cell for cell in table.cells() if lab.wants(cell)]
         fresh = {cell: lab.left(cell) for cell in cells if cell not in known}
         known |= fresh
         done = sum(lab.share(cell) == 1 for cell in cells)

@@ -2,6 +2,7 @@
 
     .venv/bin/python tools/results_pictures.py                     # all; the data must be at hand
     .venv/bin/python tools/results_pictures.py vqa sets            # these
+    .venv/bin/python tools/results_pictures.py sets --only flickr8k   # of a table, trainings with this in their name
     .venv/bin/python tools/results_pictures.py --list              # what is done, and how many minutes are left
     .venv/bin/python tools/results_pictures.py --jobs 2            # two trainings side by side, of one thread each
 
@@ -44,7 +45,7 @@ def captions(lab: Pictures) -> Iterator[str]:
     metrics = {"BLEU-1": "bleu1", "BLEU-4": "bleu4", "ROUGE-L": "rouge_l", "CIDEr-D": "cider_d"}
     yield from lines(lab, CAPTIONS, {**metrics, "variation of maps": "variation", "entropy": "entropy"})
     for title, (cell, *_) in CAPTIONS.items():
-        for path in best_and_worst(lab, cell):
+        for path in best_and_worst(lab, cell) if lab.wants(cell) else ():
             yield f"\nFigure, {title}: {path}"
 
 
