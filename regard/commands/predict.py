@@ -34,7 +34,7 @@ def predict_command(
     int8: Int8 = False,
     trust: Trust = False,
 ) -> None:
-    """Answer the lines of a file or of standard input. They stay in order, and an empty one stays empty."""
+    """Answer the lines of a file or of standard input. They stay in order; one without an answer stays empty."""
     from regard import runs
 
     model = runs.load(where, *(ensemble or []), data=data, trust=trust)

@@ -66,20 +66,34 @@ class AskedPredictor(Predictor):
     def answer(self, file: Path | None, *, as_json: bool = False, **fields: Any) -> Iterator[str]:
         """What ``regard predict`` prints: the answer to each question of a file, or of standard input.
 
+        Where one of many questions has no answer, stderr says why, its line stays empty, and the others are answered.
+
         Args:
             as_json: a JSON object a line, with all that an answer holds.
         """
         asked = _asking.questions(self.Question, file, fields)
-        size = 1 if file is None and sys.stdin is not None and sys.stdin.isatty() else CHUNK
-        while group := list(itertools.islice(asked, size)):
+        typed = file is None and sys.stdin is not None and sys.stdin.isatty()
+        count, wrong = 0, 0
+        while group := list(itertools.islice(asked, 1 if typed else CHUNK)):
             for one, found in zip(group, self.ask([one.question for one in group]), strict=True):
+                count += 1
                 if isinstance(found, ValueError):
-                    raise ValueError(_placed(one.place, found))
-                if as_json:
+                    error = _placed(one.place, found)
+                    if len(group) == count == 1 and not typed:
+                        raise ValueError(error)
+                    wrong += 1
+                    print(error, file=sys.stderr)
+                    if as_json:
+                        yield json.dumps({**one.given, "error": error}, ensure_ascii=False)
+                    elif not one.name:
+                        yield ""
+                elif as_json:
                     yield json.dumps({**one.given, "text": found.text, **found.fields}, ensure_ascii=False)
                 else:
                     # A document, such as subtitles, stands for itself.
                     yield f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
+        if wrong and not typed:
+            raise ValueError(f"{wrong} of {count} questions have no answer; why is said above")
 
     def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
         """What ``regard show`` shows of each question, given as its text or file, or by its fields, or of the first

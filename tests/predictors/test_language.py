@@ -62,6 +62,20 @@ def test_prompts_on_the_command_line(runs):
     assert "'€' is not among the characters" in typed("predict", folder, stdin="€\n", code=2)
 
 
+def test_a_prompt_without_an_answer_takes_no_other_with_it(runs):
+    done = forked.run("predict", runs["gpt-shakespeare"].folder, "length=5", stdin="the boys\n\nthe cat\n")
+    first, empty, last = done.stdout.splitlines()
+    assert first.startswith("the boys") and not empty and last.startswith("the cat")
+    assert "line 2: the prompt is empty" in done.stderr and "1 of 3 questions have no answer" in done.stderr
+    assert done.returncode == 2
+    lines = typed_json(runs["gpt-shakespeare"].folder, "the boys\n\n")
+    assert "text" in lines[0] and "the prompt is empty" in lines[1]["error"]
+
+
+def typed_json(folder, stdin):
+    return [json.loads(line) for line in forked.run("predict", folder, "--json", stdin=stdin).stdout.splitlines()]
+
+
 def test_holes_are_filled(runs):
     model = regard.load(runs["bert-text"].folder)
     good, bad = model.ask([model.Question(text="the ___ near ___ tree"), model.Question(text="no hole")])

@@ -71,8 +71,20 @@ def test_photographs_are_captioned(tmp_path):
     assert [path.rpartition("/")[2] for path, _ in told] == ["a.jpg", "b.png"]
     (line,) = found.answer(tmp_path / "a.jpg", as_json=True)
     assert json.loads(line).keys() == {"image", "text", "answers"}
-    (tmp_path / "text.jpg").write_text("Dear reader")
-    with pytest.raises(ValueError, match=r"text\.jpg: not a JPEG"):
-        list(found.answer(tmp_path))
     with pytest.raises(ValueError, match="say which picture"):
         list(found.answer(None))
+
+
+def test_a_broken_photograph_takes_no_other_with_it(tmp_path, capsys):
+    found = model()
+    for name in ("a.png", "z.png"):
+        Image.new("RGB", (30, 20), "red").save(tmp_path / name)
+    (tmp_path / "text.jpg").write_text("Dear reader")
+    with pytest.raises(ValueError, match=r"text\.jpg: not a JPEG"):
+        list(found.answer(tmp_path / "text.jpg"))
+    told, lines = [], found.answer(tmp_path)
+    with pytest.raises(ValueError, match="1 of 3 questions have no answer"):
+        for line in lines:
+            told.append(line.partition("\t")[0].rpartition("/")[2])
+    assert told == ["a.png", "z.png"]
+    assert "text.jpg: not a JPEG" in capsys.readouterr().err
