@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from regard.predictors import _asking
-from regard.predictors.predictor import CHUNK, Answer, Predictor
+from regard.predictors.predictor import Answer, Predictor
 from regard.questions import Input, form
 from regard.views.picture import Picture
 
@@ -72,28 +70,19 @@ class AskedPredictor(Predictor):
             as_json: a JSON object a line, with all that an answer holds.
         """
         asked = _asking.questions(self.Question, file, fields)
-        typed = file is None and sys.stdin is not None and sys.stdin.isatty()
-        count, wrong = 0, 0
-        while group := list(itertools.islice(asked, 1 if typed else CHUNK)):
-            for one, found in zip(group, self.ask([one.question for one in group]), strict=True):
-                count += 1
-                if isinstance(found, ValueError):
-                    error = _placed(one.place, found)
-                    if len(group) == count == 1 and not typed:
-                        raise ValueError(error)
-                    wrong += 1
-                    print(error, file=sys.stderr)
-                    if as_json:
-                        yield json.dumps({**one.given, "error": error}, ensure_ascii=False)
-                    elif not one.name:
-                        yield ""
-                elif as_json:
-                    yield json.dumps({**one.given, "text": found.text, **found.fields}, ensure_ascii=False)
-                else:
-                    # A document, such as subtitles, stands for itself.
-                    yield f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
-        if wrong and not typed:
-            raise ValueError(f"{wrong} of {count} questions have no answer; why is said above")
+
+        def ask(group: Sequence[_asking.Asked]) -> Sequence[Answer | ValueError]:
+            return self.ask([one.question for one in group])
+
+        for one, found, wrong in _asking.answered(asked, ask, lambda one: one.place, _asking.typing(file)):
+            if as_json:
+                told = {"error": wrong} if found is None else {"text": found.text, **found.fields}
+                yield json.dumps({**one.given, **told}, ensure_ascii=False)
+            elif found is not None:
+                # A document, such as subtitles, stands for itself.
+                yield f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
+            elif not one.name:
+                yield ""
 
     def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
         """What ``regard show`` shows of each question, given as its text or file, or by its fields, or of the first
@@ -107,14 +96,9 @@ class AskedPredictor(Predictor):
                 raise ValueError(f"{self.name}: say what to show")
         for one, found in zip(named, self.ask([one.question for one in named]), strict=True):
             if isinstance(found, ValueError):
-                raise ValueError(_placed(one.place, found))
+                raise ValueError(_asking.placed(one.place, found))
             heading = "\n".join(filter(None, [f"{one.place}: {found.text}" if one.place else found.text, *found.notes]))
             shown: Sequence[Picture | None] = found.pictures or [None]
             for picture in shown:
                 yield heading, picture
                 heading = ""
-
-
-def _placed(place: str, error: ValueError) -> str:
-    """What is wrong and where, which is said once."""
-    return str(error) if not place or str(error).startswith(f"{place}:") else f"{place}: {error}"

@@ -6,16 +6,21 @@ for example; if a line of text is, every line of a file; otherwise a file has a 
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard import questions as inputs
 from regard._lazy import nearest
 
+CHUNK = 256
+"""Questions that are read before the first is answered, and items that are held at once while a split is measured."""
+Q = TypeVar("Q")
+A = TypeVar("A")
 EXAMPLE = "example"
 """The field that takes the number of a test item instead."""
 
@@ -177,6 +182,47 @@ def _described(given: inputs.Input) -> str:
 
 def _named(file: Path | None) -> str:
     return str(file or "standard input")
+
+
+def answered(
+    asked: Iterator[Q], ask: Callable[[list[Q]], Sequence[A | ValueError]], place: Callable[[Q], str], typed: bool
+) -> Iterator[tuple[Q, A | None, str]]:
+    """Each question with its answer, or with None and what is wrong with it, which stderr says too. In the end a
+    ValueError says how many had no answer. What is wrong with all of the first ones alike, or with a question alone, is
+    raised instead.
+
+    Args:
+        ask: answers several at once.
+        place: where a question stands, for errors.
+        typed: by someone at a terminal, who waits for each answer.
+    """
+    count, wrong = 0, 0
+    while group := list(itertools.islice(asked, 1 if typed else CHUNK)):
+        answers = ask(group)
+        alike = len({str(found) for found in answers if isinstance(found, ValueError)}) == 1
+        if not count and not typed and alike and all(isinstance(found, ValueError) for found in answers):
+            raise ValueError(placed(place(group[0]), answers[0]))
+        for one, found in zip(group, answers, strict=True):
+            count += 1
+            if isinstance(found, ValueError):
+                wrong += 1
+                error = placed(place(one), found)
+                print(error, file=sys.stderr)
+                yield one, None, error
+            else:
+                yield one, found, ""
+    if wrong and not typed:
+        raise ValueError(f"{wrong} of {count} questions have no answer; why is said above")
+
+
+def placed(place: str, error: object) -> str:
+    """What is wrong and where, which is said once."""
+    return str(error) if not place or str(error).startswith(f"{place}:") else f"{place}: {error}"
+
+
+def typing(file: Path | None) -> bool:
+    """Does someone at a terminal type the questions?"""
+    return file is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def lines(file: Path | None, hint: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from torch import Tensor
 from regard import registry
 from regard.data.canvases import STROKES
 from regard.data.images import SUFFIXES
+from regard.predictors import _asking
 from regard.predictors.predictor import Answer, Predictor, lines, percent
 from regard.questions import SEED, Input, Number, Strokes, form
 from regard.training import rng
@@ -109,13 +110,24 @@ class Digits(Predictor):
     def answer(self, file: Path | None, *, as_json: bool = False) -> Iterator[str]:
         """Picture, class and probability, a line each. FILE is a picture, a folder of them, the number of a test
         picture, or a file with a picture or number a line."""
-        for found in self.predict(list(self._asked(file))):
-            if as_json:
+        for name, found, wrong in _asking.answered(self._asked(file), self._each, str, _asking.typing(file)):
+            if found is None:
+                if as_json:
+                    yield json.dumps({"picture": name, "error": wrong})
+            elif as_json:
                 rounded = self._rounded(found.probabilities)
                 known = {} if found.truth is None else {"truth": found.truth}
                 yield json.dumps({"picture": found.name, "class": found.label, **known, "probabilities": rounded})
             else:
                 yield f"{found.name}\t{found.label}\t{found.probability:.3f}"
+
+    def _each(self, what: Sequence[str]) -> list[Prediction | ValueError]:
+        """The class of each picture, or what is wrong with it."""
+        try:
+            return [*self.predict(what)]
+        except ValueError as error:
+            half = len(what) // 2
+            return [*self._each(what[:half]), *self._each(what[half:])] if half else [error]
 
     def _rounded(self, shares: Tensor) -> Any:
         """Probabilities by class, for JSON; a list of them where several classes were read."""

@@ -14,12 +14,10 @@ from torch import Tensor
 
 from regard import registry, runs
 from regard._lazy import load
+from regard.predictors._asking import CHUNK as CHUNK
 from regard.predictors._asking import lines as lines
 from regard.training import rng
 from regard.views.picture import Picture, write
-
-CHUNK = 256
-"""Questions that are read before the first is answered, and items that are held at once while a split is measured."""
 
 
 @dataclass(frozen=True, eq=False)

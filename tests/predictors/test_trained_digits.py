@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,6 +64,12 @@ def test_answer(trained, tmp_path):
     told = json.loads(only)
     assert abs(sum(told["probabilities"].values()) - 1) < 1e-2 and "truth" not in told
     assert [line.split("\t")[0] for line in trained.answer(tmp_path)] == [str(tmp_path / "a.png")]
+    (tmp_path / "b.png").write_text("no picture")
+    image.fromarray(np.zeros((28, 28), np.uint8)).save(tmp_path / "c.png")
+    lines = trained.answer(tmp_path)
+    assert [Path(next(lines).split("\t")[0]).name for _ in range(2)] == ["a.png", "c.png"]
+    with pytest.raises(ValueError, match="1 of 3 questions have no answer"):
+        next(lines)
 
 
 def test_show(trained, tmp_path):
