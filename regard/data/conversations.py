@@ -15,7 +15,7 @@ answer. Behind every text stand the words yes, no and unknown, which can be poin
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,24 @@ LONGEST = 12
 def document(story: str) -> Text:
     """A text with what can be answered about any."""
     return Text.of(f"{story}\n{' '.join(TAIL)}")
+
+
+def shorten(talk: Sequence[Question], most: int) -> list[Question]:
+    """A conversation about the first words of its text, ``most`` with what stands behind it. A span that was cut off is
+    none."""
+    whole = talk[0].document
+    count, kept = len(whole.words), max(most - len(TAIL), 0)
+    if count <= most:
+        return list(talk)
+    ending = count - len(TAIL)
+    text = Text(whole.raw, whole.words[:kept] + whole.words[ending:], whole.places[:kept] + whole.places[ending:])
+
+    def moved(first: int, last: int) -> tuple[int, int]:
+        if first >= ending:
+            return first - ending + kept, last - ending + kept
+        return (first, last) if last < kept else (-1, -1)
+
+    return [one._replace(document=text, span=moved(*one.span)) for one in talk]
 
 
 def read(path: Path) -> list[list[Question]]:

@@ -42,7 +42,7 @@ class Config:
         turns: questions and answers before a question that are read with it.
         stories: conversations to make; a tenth is for validation, another for the test.
         batch: questions to a batch.
-        longest: words of a text that are read.
+        longest: words of a text that are read, with the yes, no and unknown behind it.
         words, least: size of the vocabulary, and how often a word must occur to be in it.
     """
 
@@ -56,7 +56,7 @@ class Config:
     least: int = 2
 
     def __post_init__(self) -> None:
-        at_least(self, "batch", "longest", "words", "least", stories=3, turns=0)
+        at_least(self, "batch", "words", "least", longest=len(conversations.TAIL) + 1, stories=3, turns=0)
 
 
 class Conversations(Squad):
@@ -88,7 +88,10 @@ class Conversations(Squad):
             talks = conversations.parse(made, "made conversations")
             held = max(1, len(talks) // 10)
             found = {"valid": talks[:held], "test": talks[held : 2 * held], "train": talks[2 * held :]}
-        return {split: [one for talk in talks for one in talk] for split, talks in found.items()}
+        return {split: [one for talk in talks for one in self._read(talk)] for split, talks in found.items()}
+
+    def _read(self, talk: list[Question]) -> list[Question]:
+        return conversations.shorten(talk, self.config.longest)
 
     def learn(self) -> dict[str, Any]:
         found = super().learn()

@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 import regard
-from regard import registry
+from regard import registry, runs
 from regard.commands import chat
 from regard.data import conversations, dialogs, talks, turns
 from regard.metrics.ngrams import NGrams
@@ -83,6 +83,22 @@ FRIENDS = {
 def test_answers_are_spans_of_the_text(found, wanted):
     (talk,) = conversations.parse(found, "a file")
     assert [one.document.piece(*one.span) for one in talk] == wanted
+
+
+def test_a_text_that_is_cut_keeps_yes_no_and_unknown(tmp_path):
+    (whole,) = conversations.parse(COQA, "a file")
+    short = conversations.shorten(whole, 8)  # of five words, yes, no and unknown
+    assert short[0].document.words == ("Anna", "lives", "in", "Rome", ".", "yes", "no", "unknown")
+    assert [one.document.piece(*one.span) for one in short] == ["in Rome", "yes"]
+    assert conversations.shorten(whole, 5)[0].span == (-1, -1)  # Rome was cut off
+    assert conversations.shorten(whole, 99) == whole
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.json").write_text(json.dumps(COQA))
+    recipe = registry.recipe("coqa-made").change(["task.longest=8", f"task.data={tmp_path}"])
+    task = runs.assemble(recipe).task
+    batch = next(iter(task.loader("valid")))
+    assert task.questions("valid")[1].document.words[-3:] == ("yes", "no", "unknown")
+    assert batch["first"].tolist() == [2, 5]
 
 
 def test_history_and_all_right_answers_are_kept():
