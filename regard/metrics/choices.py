@@ -43,7 +43,8 @@ def overlaps(dialogue: Sequence[str], question: Sequence[str], choices: Sequence
 
     - ``window``: the most that any window of |A ∪ Q| words of the dialogue has in words of choice A or question Q,
       counted by their rarity log(1 + 1 / C(w)); ``window_alone``: the same without Q;
-    - ``distance`` between a word of Q and one of A, the least, as a share of the dialogue; 1 if there are none;
+    - ``distance`` from a word of Q to one of A, the least, 1 for neighbours, as a share of the dialogue; 1 if there
+      are none;
     - the ``share`` of A's words in the dialogue, of its ``content`` words (not stop words), of its ``own`` words (in no
       other choice) and of its ``pairs`` of neighbours.
     """
@@ -77,7 +78,7 @@ def _distance(dialogue: Sequence[str], asked: set[str], words: set[str]) -> floa
     ones, others = (np.array([k for k, word in enumerate(dialogue) if word in those]) for those in (asked, words))
     if not len(ones) or not len(others):
         return 1.0
-    return float(np.abs(ones[:, None] - others).min() + 1) / max(len(dialogue) - 1, 1)
+    return float(np.abs(ones[:, None] - others).min()) / max(len(dialogue) - 1, 1)
 
 
 def _share(those: set[str] | set[tuple[str, str]], there: set[str] | set[tuple[str, str]]) -> float:

@@ -63,9 +63,9 @@ def test_overlaps_are_those_of_a_count_by_hand():
     rare, common = np.log(2), np.log(1 + 1 / 3)
     assert columns["share"].tolist() == [1, 0, 1] and columns["pairs"].tolist() == [0, 0, 1]
     np.testing.assert_allclose(columns["window_alone"], [rare, 0, common + rare], rtol=1e-6)
-    # coat and kitchen are four words apart, and so no window of two holds both; "the cat" and "coat" are three.
+    # Three words stand between coat and kitchen, and so no window of two holds both. The distance counts one more.
     np.testing.assert_allclose(columns["window"], [rare, rare, common + rare], rtol=1e-6)
-    np.testing.assert_allclose(columns["distance"], [5 / 9, 1, 8 / 9], rtol=1e-6)
+    np.testing.assert_allclose(columns["distance"], [4 / 9, 1, 7 / 9], rtol=1e-6)
 
 
 def test_a_question_names_its_speaker():
