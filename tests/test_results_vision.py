@@ -17,16 +17,16 @@ def test_every_training_is_a_recipe_that_can_be_built():
         recipe.build("train")
         assert recipe.sections["train"]["seed"] == cell.seed
     assert lab._recipe(tool.RAM["the same, looking anywhere"][0]).sections["system"]["policy"] == "random"
-    ram, cnn = (lab._recipe(cell).sections for cell in tool.COST[100])
-    assert ram["task"]["size"] == cnn["task"]["size"] == 100
-    assert ram["task"]["kind"] == cnn["task"]["kind"] == "translated"
+    curves = [lab._recipe(curve[100]).sections for curve in tool.COST.values()]
+    assert {(curve["task"]["size"], curve["task"]["kind"]) for curve in curves} == {(100, "translated")}
 
 
 def test_a_table_from_trainings_of_seconds(tmp_path, capsys, monkeypatch):
     """Predictor, the longest first, measured, printed; and the second time only printed."""
     quick = ["data=drawn", "drawn=300", "steps=3", "task.batch=16", "examples=0"]
-    pair = (tool.Cell("ram", "ram-mnist", 1), tool.Cell("cnn", "cnn-cluttered", 2, ("kind=plain",)))
-    monkeypatch.setattr(tool, "COST", {28: pair})
+    ram, cnn = tool.Cell("ram", "ram-mnist", 1), tool.Cell("cnn", "cnn-cluttered", 2, ("kind=plain",))
+    monkeypatch.setattr(tool, "COST", {"RAM": {28: ram}, "CNN": {28: cnn}})
+    monkeypatch.setattr(tool, "KINDS", {28: ()})
     command = ["results_vision.py", "cost", *quick, "--runs", str(tmp_path), "--figure", str(tmp_path / "cost.png")]
     monkeypatch.setattr(sys, "argv", command)
     tool.main()

@@ -357,12 +357,15 @@ def _lift(form: _Any) -> _Any:
     return replaced(form, **halves) if halves else form
 
 
-def bare(*tensors: Tensor) -> bool:
+def bare(*tensors: Tensor, cast: bool = True) -> bool:
     """May a compiled loop read these past torch's dispatcher, which takes its time? They must be float32 on the CPU and
-    nobody may differentiate, transform, trace or cast what goes through it, or have chosen another kind of kernel."""
+    nobody may differentiate, transform, trace or cast what goes through it, or have chosen another kind of kernel. What
+    is no product, autocast would not ``cast``."""
     if _choice.name not in ("auto", "fused"):
         return False
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch.is_autocast_enabled("cpu"):
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        return False
+    if cast and torch.is_autocast_enabled("cpu"):
         return False
     learning = torch.is_grad_enabled()
     for tensor in tensors:

@@ -14,8 +14,9 @@ PIXEL = 0.4  # nanoseconds of one thread
 
 
 def fits(location: Tensor, image: Tensor) -> bool:
-    """May the fused pass be taken? Where something has a gradient, or torch is tracing, the plain one is."""
-    return kernels.bare(location, image)
+    """May the fused pass be taken? Where something has a gradient, or torch is tracing, the plain one is. Autocast
+    would round the products of the plain one; pixels that are read stay as they are."""
+    return kernels.bare(location, image, cast=False)
 
 
 def read(location: Tensor, image: Tensor, size: int, scales: int) -> Tensor:

@@ -128,6 +128,13 @@ def test_half_precision(dtype):
     assert torch.allclose(out.context.float(), part(location, image).context, atol=0.02)
 
 
+def test_autocast_rounds_no_pixel():
+    part, location, image = Retina(4, 2), torch.rand(B, 2) * 2 - 1, torch.rand(B, C, 30, 30)
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = part(location, image).context
+    assert cast.dtype == torch.float32 and torch.equal(cast, part(location, image).context)
+
+
 def test_bad_input():
     part, image = Retina(4), torch.rand(B, C, 8, 8)
     with pytest.raises(ValueError, match=r"size=0"):
