@@ -162,6 +162,21 @@ def test_a_hidden_digit_is_followed():
     assert found["centre_error"] < 4
 
 
+class TestGPT:
+    def test_text_that_it_has_not_seen(self):
+        """A look at the first windows of the last tenth; `regard evaluate` measures it all."""
+        held_out("text")
+        assert Predictor.open("gpt-shakespeare").evaluate("test", limit=4)["nats_per_character"] < 1.7
+
+    def test_it_goes_on_without_data(self, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard.cli", "show", "gpt-shakespeare", "length=60", "--out", "looks.png"],
+            text=True, capture_output=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("What is ") and (tmp_path / "looks.png").stat().st_size > 10_000
+
+
 class TestAgent:
     def test_a_table_is_booked_without_data(self):
         """The agent asks for what is missing, calls, and proposes what the knowledge base answers."""

@@ -18,7 +18,7 @@ PARTS = ("The recipe", "Scores", LANGUAGE, TRANSFORMER, VISION, SPEECH, MEMORY, 
 
 def part_of(system: str, family: str) -> str:
     """The part of the lectures that a system of a family belongs to."""
-    return TRANSFORMER if system == "transformer" else family
+    return TRANSFORMER if system in ("transformer", "gpt", "bert") else family
 
 
 def year_of(paper: str) -> int:

@@ -25,6 +25,8 @@ PROMPT = 24
 """Tokens of a prompt that is taken from a split."""
 SHOWN = 16
 """Prompts of a split."""
+BEGINNINGS = ("What is ", "The ", "We ")
+"""Prompts to start from where the data is not at hand."""
 SIGNS = {"\n": "⏎", " ": "␣", "\t": "⇥"}
 
 
@@ -90,8 +92,11 @@ class RunningText(RunningTask):
         try:
             prompts = [self.decode(self.item("test", number).ids) for number in range(min(3, SHOWN))]
         except (ValueError, OSError):
-            return []
+            prompts = [prompt for prompt in BEGINNINGS if self._known(prompt)]
         return [{"prompt": prompt, "length": 200} for prompt in prompts if prompt]
+
+    def _known(self, text: str) -> bool:
+        return UNKNOWN not in self._numbers(text).tolist()
 
     def window(self, tokens: Sequence[int]) -> Batch:
         """The last tokens of a text, as many as are read at once, as a batch of one whose weights can be looked at."""

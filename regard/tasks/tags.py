@@ -92,6 +92,7 @@ class Tags(AskedTask):
         "text": Text(2000, 1, title="Sentence"),
         "example": Number(0, 99999, default=None, optional=True, hidden=True, about="A sentence of the test split."),
     }
+    without_data = ({"text": "Anna Smith left Berlin in May to work for the United Nations ."},)
     config: Config
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
@@ -206,7 +207,7 @@ class Tags(AskedTask):
         try:
             shown = [item for item in self._items("test")[:50] if 4 <= len(item.words) <= 25][:3]
         except (ValueError, OSError):
-            return []
+            return [dict(values) for values in self.without_data]
         return [{"text": " ".join(item.words)} for item in shown]
 
     def axes(self, item: Item) -> dict[str, Axis]:

@@ -107,7 +107,7 @@ def terminal(
         blocks: shade with ``░▒▓█`` instead of ``.:+#``; if None, when stdout can print them.
 
     Source words stand above the columns, written downwards where the line is too short for them, and where even that
-    does not fit, the columns continue below.
+    does not fit, the columns continue below, from the first row that has a weight there.
     """
     matrix, row_names, column_names = as_matrix(weights, rows, columns)
     if 0 in matrix.shape:
@@ -135,7 +135,9 @@ def terminal(
             lines.append("")
         names = column_names[band]
         lines += [" " * (margin + 1) + line for line in (_across(names, widths) if across else _down(names))]
-        for name, row in zip(row_names, matrix):
+        looks = matrix[:, band].any(1) if first else np.ones(len(matrix), bool)
+        begin = int(looks.argmax()) if looks.any() else 0  # of a text that looks back, earlier rows cannot see so far
+        for name, row in zip(row_names[begin:], matrix[begin:]):
             shaded = gap.join(shade(weight / scale, w, shades, colour) for weight, w in zip(row[band], widths[band]))
             lines.append(f"{_isolated(pad(name, margin, 'right'))} {shaded}")
     lines.append("")

@@ -80,6 +80,13 @@ class TestTerminal:
         assert bands[0].splitlines() == ["  " + " ".join("w" * 14), "a ██", "b   ██", "c     ██"]
         assert bands[1].splitlines()[1:] == ["a", "b", "c"]
 
+    def test_what_continues_below_begins_with_the_first_row_that_looks_there(self):
+        causal = np.tril(np.ones((16, 16)))
+        shown = alignment.terminal(causal, ["r"] * 16, ["w"] * 16, width=30, colour=False, blocks=True)
+        bands = [band.splitlines()[1:] for band in shown.split("\n\n")[:2]]
+        assert [len(band) for band in bands] == [16, 2]
+        assert bands[1] == ["r ██", "r ████"]
+
     def test_colour(self):
         coloured = alignment.terminal(WEIGHTS, ROWS, COLUMNS, width=80, colour=True, blocks=True)
         assert "\x1b[38;5;33m██\x1b[0m" in coloured
