@@ -45,7 +45,7 @@ def fits(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> bool
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float) -> Tensor:
-    """softmax(scale · q·k + bias) @ value: (B, H, T, D), (B, H, S, D), (B, H, S, D) → (B, H, T, D). The ``bias`` gets
+    """softmax(scale · q·k + bias) @ value: (B, H, T, D), (B, H, S, D), (B, H, S, E) → (B, H, T, E). The ``bias`` gets
     no gradient; False in a boolean one forbids, and ``causal`` is aligned at the top left, both as in SDPA."""
     return _Attend.apply(query, key, value, bias, causal, scale)
 
@@ -70,7 +70,7 @@ class _Attend(Function):
         ctx.save_for_backward(query, key, value, bias)
         ctx.causal, ctx.scale = causal, scale
         with torch.autocast("cpu", enabled=False):
-            context = torch.empty_like(query, memory_format=torch.contiguous_format)
+            context = query.new_empty(*query.shape[:-1], value.shape[-1])
             for block in _blocks(query, key, value, bias, causal, scale):
                 context[block.above] = torch.bmm(block.weights, block.value).view(context[block.above].shape)
             return context

@@ -145,7 +145,7 @@ def test_dot_products_to_learn_from_are_the_exact_ones(mask, keys, block, monkey
     made = []
     monkeypatch.setattr(halves, "attend", lambda *given, attend=halves.attend: made.append(given) or attend(*given))
     dice = torch.Generator().manual_seed(0)
-    given = [torch.randn(2, 3, n, 8, generator=dice).bfloat16() for n in (70, keys, keys)]
+    given = [torch.randn(2, 3, n, d, generator=dice).bfloat16() for n, d in ((70, 8), (keys, 8), (keys, 12))]
     found = dot_product(given, MASKS[mask](70, keys))
     wanted = dot_product([x.double() for x in given], MASKS[mask](70, keys), plain=True)
     assert made and all(x.dtype == torch.bfloat16 for x in found)
