@@ -268,6 +268,8 @@ def _in_order(
         step = Call(allowed, False, states, call.dropout, True, call.generator, extras)
         outs.append(_look(parts, query.narrow(axis, t, 1), memory, step))
         states = tuple(part.advance(held, outs[-1]) for part, held in zip(stateful, states, strict=True))
+    if len(outs) == 1 and call.want:  # a step of a decoder
+        return outs[0], states
 
     def joined(name: str, dim: int) -> Tensor | None:
         found = [getattr(out, name) for out in outs]

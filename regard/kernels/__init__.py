@@ -175,9 +175,9 @@ def _located_scores(form: LocatedForm) -> Tensor:
         no_forward_mode()
     leading, dtype = form.query.shape[:-2], form.query.dtype
     form = _lift(form)
-    last = _fold(form.last, 1)
-    found = location.location_scores(_fold(form.query), _fold(form.key), form.weight, last, form.filters, form.mix)
-    return _unfold(found, leading).to(dtype)
+    tensors = _fold(form.query), _fold(form.key), form.weight, _fold(form.last, 1), form.filters, form.mix
+    kernel = location.scores if bare(*tensors) else location.location_scores
+    return _unfold(kernel(*tensors), leading).to(dtype)
 
 
 def softmax_sum(

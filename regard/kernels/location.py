@@ -18,9 +18,9 @@ LANES = 16  # numbers of a vector, of which a filter should have a multiple
 OWN, PRODUCT = 0.3, 0.05
 
 
-@torch.library.custom_op("regard::location_scores", mutates_args=(), device_types="cpu")
-def location_scores(query: Tensor, key: Tensor, weight: Tensor, last: Tensor, filters: Tensor, mix: Tensor) -> Tensor:
-    """query (N, T, D), key (N, S, D), weight (D,), last (N, S), filters (F, K), mix (D, F) → (N, T, S)."""
+def scores(query: Tensor, key: Tensor, weight: Tensor, last: Tensor, filters: Tensor, mix: Tensor) -> Tensor:
+    """query (N, T, D), key (N, S, D), weight (D,), last (N, S), filters (F, K), mix (D, F) → (N, T, S), past torch's
+    dispatcher."""
     from regard.kernels import _location_loops
 
     out = _empty_scores(query, key, weight, last, filters, mix)
@@ -28,6 +28,12 @@ def location_scores(query: Tensor, key: Tensor, weight: Tensor, last: Tensor, fi
     arrays = _pool.arrays(query, key, weight, *_laid_out(last, filters, mix), out)
     _pool.run(_location_loops.scores, len(key) * parts, _cost(key, query, filters), parts, *arrays)
     return out
+
+
+@torch.library.custom_op("regard::location_scores", mutates_args=(), device_types="cpu")
+def location_scores(query: Tensor, key: Tensor, weight: Tensor, last: Tensor, filters: Tensor, mix: Tensor) -> Tensor:
+    """:func:`scores` as an operator of torch, with gradients."""
+    return scores(query, key, weight, last, filters, mix)
 
 
 @torch.library.custom_op("regard::location_scores_backward", mutates_args=(), device_types="cpu")
