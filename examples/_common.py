@@ -52,7 +52,7 @@ def start(doc: str, argument: str | None = None, about: str = "") -> argparse.Na
 
 
 def canvas(layout: int | str, width: float, height: float, rows: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """A figure of so many inches and its axes: so many columns, or a mosaic such as "ab;cb". Needs no display."""
+    """A figure of width × height inches and its axes: N columns, or a mosaic such as "ab;cb". Needs no display."""
     try:
         import matplotlib
     except ModuleNotFoundError:

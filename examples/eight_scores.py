@@ -47,7 +47,7 @@ Task = Callable[[int, torch.Generator], Batch]
 
 
 def shuffled(count: int, size: int, generator: torch.Generator) -> Tensor:
-    """So many random orders of 0 … size − 1."""
+    """``count`` random orders of 0 … size − 1."""
     return torch.rand(count, size, generator=generator).argsort(-1)
 
 

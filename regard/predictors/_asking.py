@@ -32,7 +32,7 @@ class Asked:
     Attributes:
         place: for errors, such as a file with a line; empty where there is only one.
         name: what stands before its answer where several files are answered.
-        given: what was asked, for JSON.
+        given: the question's fields, for JSON.
     """
 
     question: Any

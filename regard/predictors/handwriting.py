@@ -33,7 +33,7 @@ class Drawn:
     """A line as it was written.
 
     Attributes:
-        item: what was asked.
+        item: the question.
         points: (N, 3) offsets in units of the data, with those that it was primed with, but not where it begins.
         begins: how many it was primed with.
         weights: (N, U), the window on the text before each point; None without a text.

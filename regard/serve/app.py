@@ -409,7 +409,7 @@ class Meter:
         ours: dict[str, Any] = {"namespace": "regard", "registry": self.registry}
         seconds = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
         self._requests = Counter(
-            "requests", "Requests, by what was asked and how it ended.", ("path", "status"), **ours
+            "requests", "Requests, by path and status.", ("path", "status"), **ours
         )
         self._latency = Histogram("request_seconds", "From request to answer.", ("path",), buckets=seconds, **ours)
         sizes = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -1,4 +1,4 @@
-"""DrQA's reader in a conversation: which words of the text answer this question, after what was asked before?
+"""DrQA's reader in a conversation: which words of the text answer this question, given the turns before it?
 
 Chen, Fisch, Weston & Bordes 2017, *Reading Wikipedia to Answer Open-Domain Questions* (arXiv:1704.00051), section 3.2,
 as Reddy, Chen & Manning 2019, *CoQA* (arXiv:1808.07042), section 5.1, use it: the question is preceded by the turns

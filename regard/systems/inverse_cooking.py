@@ -227,7 +227,7 @@ class InverseCooking(nn.Module):
         likely = torch.sigmoid(self._scores(self._grid(batch)))
         ranked, order = likely.sort(dim=-1, descending=True, stable=True)
         count = torch.arange(1, ranked.shape[-1] + 1, device=ranked.device)
-        expected = 2 * ranked.cumsum(-1) / (count + likely.sum(-1, keepdim=True))  # F1 of taking so many
+        expected = 2 * ranked.cumsum(-1) / (count + likely.sum(-1, keepdim=True))  # F1 of taking that many
         taken = count <= count[expected.argmax(-1)][:, None]
         return torch.zeros_like(taken).scatter(-1, order, taken) & batch["has_image"][:, None]
 

@@ -80,7 +80,7 @@ class Config:
     """Empty memories thrown in while training, at most this share of the sentences."""
     linear_start: bool = True
     linear_patience: int = 5
-    """So many validations in a row without a lower loss end a model's linear start."""
+    """Validations in a row without a lower loss that end a model's linear start."""
     linear_rate: float = 0.5
     """What the learning rate of SGD is multiplied by while a model is linear."""
     clip: float = 0.0

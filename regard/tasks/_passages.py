@@ -20,7 +20,7 @@ PAD, UNKNOWN, FIRST = 0, 3, 4
 """Reserved ids, and the first that is free."""
 Batch = dict[str, Tensor]
 HISTORY = 4000
-"""Characters of what was asked before."""
+"""Characters of the earlier questions and answers."""
 
 
 class Encoded(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which words of a text answer this question, after what was asked before? CoQA, QuAC, FriendsQA, or made.
+"""Which words of a text answer this question, given the turns before it? CoQA, QuAC, FriendsQA, or made.
 
 The data is a file or folder in one of the formats of :mod:`regard.data.conversations`; files are told apart by their
 names as in :mod:`regard.data.parts`, and where one is missing, whole conversations are held out. Without data,

@@ -306,7 +306,7 @@ class Config:
     test_longest: int = 0
     """The same in testing, to see how quality falls with length; 0 = ``longest``."""
     names: int = 0
-    """So many names that translate to themselves and are in no vocabulary."""
+    """Names that translate to themselves and are in no vocabulary."""
     name_share: float = 0.2
     """How often a phrase is a name, if there are any."""
     alignments: bool = False

@@ -80,7 +80,7 @@ _COLOURS = (110, 74, 32, 33)  # of the 256: blues that are seen on black and on 
 
 
 def shade(weight: float, width: int, shades: str, colour: bool) -> str:
-    """So many cells as dark as a weight between 0 and 1."""
+    """``width`` cells as dark as a weight between 0 and 1."""
     level = sum(weight >= step for step in _STEPS)
     text = shades[level] * width
     return f"\x1b[38;5;{_COLOURS[level - 1]}m{text}\x1b[0m" if colour and level else text

@@ -61,7 +61,7 @@ def terminal(
         rows: names of the L looks; one look needs none.
         blanks: for each word, whether a blank stands before it; before all, if None.
         marked: numbers of the words, from 0, that are the answer; they stand in brackets.
-        question: what was asked.
+        question: the question.
         prediction: what the system answered.
         answers: those that are right, if they are known.
         width: cells in a line; the terminal's if None.

@@ -48,7 +48,7 @@ def terminal(
     Args:
         story: S sentences, the oldest first.
         weights: (K, S).
-        question: what was asked.
+        question: the question.
         prediction: what the system answered.
         answer: the right answer, if it is known.
         support: numbers of the sentences, from 0, that lead to the answer; without any there is no such column.

@@ -28,7 +28,7 @@ MOST = 1 << 22
 
 
 MEMBERS = 16
-"""Of a batch, at most so many are on a page."""
+"""Items of a batch on a page, at most."""
 
 
 def views(tape: Tape, *, batch: int | None = None) -> list[View]:

@@ -102,7 +102,7 @@ def visiting(browser, address):
 
 
 def answered(opened, model=None, count=1):
-    """Waits until a model has answered so many times, and its picture stands."""
+    """Waits until a model has answered N times, and its picture is shown."""
     column = opened.locator(f'.answer[data-model="{model}"]' if model else ".answer").first
     opened.wait_for_function(
         "([node, count]) => Number(node.dataset.answers ?? 0) >= count && node.getAttribute('aria-busy') === 'false'",

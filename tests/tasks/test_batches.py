@@ -253,7 +253,7 @@ STREAM = textwrap.dedent(
 
 
 def stream(folder, megabytes, chunk=_text.CHUNK):
-    """Train on generated files of so many megabytes in a process of its own; RSS growth in MB and tokens/s."""
+    """Train on generated files of N megabytes in a process of its own; RSS growth in MB and tokens/s."""
     (folder / "tiny").mkdir()
     (folder / "tiny" / "train.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in LINES))
     command = [sys.executable, "-c", STREAM, str(folder), str(megabytes), str(folder / "tiny"), str(chunk)]
