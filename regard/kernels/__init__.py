@@ -222,8 +222,8 @@ def spans_of(mask: Mask, shape: tuple[int, ...], query: Tensor) -> Spans | None:
     first, stop = (end.expand(*end.shape[:-1], shape[-2]).reshape(-1, shape[-2]) for end in (first, stop))
     items, heads = math.prod(shape[:-2][:1]), math.prod(shape[:-2][1:])
     allowed = None if rest is None else dot.four(rest.tensor(shape, query.device))
-    found = Spans.of(first, stop, items, allowed)
-    return found if _choice.name == "fused" or found.pay(math.prod(shape), heads) else None
+    visible = Spans.of(first, stop, items, allowed)
+    return visible if _choice.name == "fused" or visible.pay(math.prod(shape), heads) else None
 
 
 def span_sum(form: Form | None, normalizer: Normalizer, value: Tensor, seen: Spans, group: int = 1) -> Tensor | None:
@@ -303,8 +303,8 @@ def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
 def local_sum(weights: Tensor, value: Tensor, first: Tensor) -> Tensor:
     """(…, T, E): weights (…, T, W) times the values from ``first`` (…, T) on."""
     if _fits_numba(weights, value, halves=True):
-        found = local.local_sum(_fold(weights.float()), _fold(value.float()), _fold(first, 1))
-        return _unfold(found, value.shape[:-2]).to(value.dtype)
+        context = local.local_sum(_fold(weights.float()), _fold(value.float()), _fold(first, 1))
+        return _unfold(context, value.shape[:-2]).to(value.dtype)
     return (weights.unsqueeze(-2) @ rows(value, first, weights.shape[-1])).squeeze(-2)
 
 
@@ -340,9 +340,9 @@ def _fits_numba(*tensors: Tensor, halves: bool = False) -> bool:
     fits = all(t.device.type == "cpu" and t.dtype in known for t in tensors)
     if _choice.name == "fused":
         if not fits:
-            found = ", ".join(sorted({f"{t.dtype} on {t.device.type}" for t in tensors}))
+            kinds = ", ".join(sorted({f"{t.dtype} on {t.device.type}" for t in tensors}))
             raise ValueError(
-                f'regard.kernels.use("fused") is for float32{" and halves" if halves else ""} on the CPU, not {found}; '
+                f'regard.kernels.use("fused") is for float32{" and halves" if halves else ""} on the CPU, not {kinds}; '
                 'use "plain" or "chunked"'
             )
         if forward_mode():

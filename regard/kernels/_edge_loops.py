@@ -88,23 +88,23 @@ def add_shared(typing, out, at, scale, s, x, i, heads, width):
     return _operation(rule, [SIZE_T] * 8, rows=(0, 4), scale=2, heads=6, shared=(4,))
 
 
-def each_bent(rule):
-    """out[at…] = rule(builder, out[at…], x[i…], y[j…], scale[s + h], bend) of ``width`` numbers for each head h."""
+def each_leaky(rule):
+    """out[at…] = rule(builder, out[at…], x[i…], y[j…], scale[s + h], slope) of ``width`` numbers for each head h."""
 
     @intrinsic
-    def row(typing, out, at, scale, s, bend, x, i, y, j, heads, width):
+    def row(typing, out, at, scale, s, slope, x, i, y, j, heads, width):
         kinds = [SIZE_T] * 4 + [NUMBER] + [SIZE_T] * 6
-        return _operation(rule, kinds, rows=(0, 5, 7), scale=2, bend=4, heads=9)
+        return _operation(rule, kinds, rows=(0, 5, 7), scale=2, slope=4, heads=9)
 
     return row
 
 
-def _operation(rule, kinds, rows, scale=None, bend=None, heads=None, shared=()):
+def _operation(rule, kinds, rows, scale=None, slope=None, heads=None, shared=()):
     """Signature and code of an operation on vectors. ``rows``, ``scale``, … say which of the arguments are what; each
     address is followed by a place, the last argument is the width. The ``shared`` rows are the same for all heads."""
 
     def generate(context, builder, signature, args):
-        everywhere = [] if bend is None else [_everywhere(builder, args[bend])]
+        everywhere = [] if slope is None else [_everywhere(builder, args[slope])]
         with cgutils.for_range(builder, SIZE(1) if heads is None else args[heads]) as head:
             given = everywhere
             if scale is not None:
@@ -143,17 +143,17 @@ def add_shared_dots(typing, out, at, x, i, y, j, heads, width):
 
 
 @intrinsic
-def put_bent_dots(typing, out, at, bend, x, i, y, j, z, k, heads, width):
+def put_leaky_dots(typing, out, at, slope, x, i, y, j, z, k, heads, width):
     """out[at + h] = z[k…]·LeakyReLU(x[i…] + y[j…]) of ``width`` numbers for each head h."""
     kinds = [SIZE_T] * 2 + [NUMBER] + [SIZE_T] * 8
-    return _sums(lambda b, x, y, z, bend: b.fmul(z, _bent(b, bend, x, y), flags=FLAGS), kinds, rows=(3, 5, 7), bend=2)
+    return _sums(lambda b, x, y, z, k: b.fmul(z, _leaky(b, k, x, y), flags=FLAGS), kinds, rows=(3, 5, 7), slope=2)
 
 
-def _sums(rule, kinds, rows, bend=None, shared=(), more=False):
+def _sums(rule, kinds, rows, slope=None, shared=(), more=False):
     """As `_operation`, with sums over each head's numbers; ``more``: added to what is there."""
 
     def generate(context, builder, signature, args):
-        given = [] if bend is None else [_everywhere(builder, args[bend])]
+        given = [] if slope is None else [_everywhere(builder, args[slope])]
         total = cgutils.alloca_once(builder, VECTOR)
         with cgutils.for_range(builder, args[-2]) as head:
             builder.store(_constant(0), total)
@@ -493,7 +493,7 @@ def _if_positive(builder, x, one, other):
     return builder.select(builder.fcmp_ordered(">", x, _constant(0)), one, other)
 
 
-def _bent(builder, slope, x, y):
+def _leaky(builder, slope, x, y):
     """LeakyReLU(x + y)."""
     both = builder.fadd(x, y)
     return _if_positive(builder, both, both, builder.fmul(slope, both))
@@ -540,18 +540,18 @@ put_product = each_pair(lambda b, old, x, y: b.fmul(x, y))
 put_exp = each_pair(lambda b, old, x, y: _exp(b, b.fadd(x, y)))
 put_scaled = each_scaled(lambda b, old, x, scale: b.fmul(scale, x))
 add_scaled = each_scaled(lambda b, old, x, scale: _times_add(b, old, scale, x))
-put_bent = each_bent(lambda b, old, x, y, scale, slope: _bent(b, slope, x, y))
-add_bent = each_bent(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _bent(b, slope, x, y)))
-add_slope = each_bent(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _slope(b, slope, x, y)))
-put_slope = each_bent(lambda b, old, x, y, scale, slope: b.fmul(scale, _slope(b, slope, x, y)))
+put_leaky = each_leaky(lambda b, old, x, y, scale, slope: _leaky(b, slope, x, y))
+add_leaky = each_leaky(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _leaky(b, slope, x, y)))
+add_slope = each_leaky(lambda b, old, x, y, scale, slope: _times_add(b, old, scale, _slope(b, slope, x, y)))
+put_slope = each_leaky(lambda b, old, x, y, scale, slope: b.fmul(scale, _slope(b, slope, x, y)))
 # For one head, whose numbers are those of edges: ``scale`` is what all of them share.
-put_bent_by = each_bent(lambda b, old, x, y, scale, slope: _bent(b, slope, x, scale))
+put_leaky_by = each_leaky(lambda b, old, x, y, scale, slope: _leaky(b, slope, x, scale))
 put_exp_by = each_scaled(lambda b, old, x, scale: _exp(b, b.fadd(x, scale)))
 # From the gradient of a weight that of its score: x is the weight and y, for a softmax, minus the mean over the edges.
 to_softmax = each_pair(lambda b, old, x, y: b.fmul(b.fadd(old, y), x))
 to_logistic = each(lambda b, old, x: b.fmul(old, b.fmul(x, b.fsub(_constant(1), x))))
 # From the gradient of LeakyReLU that of its input, which has the sign of its output, x.
-to_bent = each_bent(lambda b, old, x, y, scale, slope: b.fmul(old, _if_positive(b, x, _constant(1), slope)))
+to_leaky = each_leaky(lambda b, old, x, y, scale, slope: b.fmul(old, _if_positive(b, x, _constant(1), slope)))
 
 
 @compiled
@@ -603,12 +603,12 @@ def score(kind, scores, count, rows, at, sizes, mine, own, theirs, weight, slope
         ahead(theirs, node, at + e, edges, row)
         if kind == SPLIT:
             if extra == 0:
-                put_bent(scores, x, mine, i, slope, mine, i, theirs, j, 1, lanes)
+                put_leaky(scores, x, mine, i, slope, mine, i, theirs, j, 1, lanes)
             else:
                 ahead(extra, edge, at + e, edges, heads)
                 copy(sums, 0, extra, integer(edge, at + e) * heads, heads, lanes)
                 add(sums, 0, theirs, j, lanes)
-                put_bent(scores, x, mine, i, slope, mine, i, sums, 0, 1, lanes)
+                put_leaky(scores, x, mine, i, slope, mine, i, sums, 0, 1, lanes)
         elif kind == DOT:
             put_dots(scores, x, mine, i, theirs, j, heads, width)
             if extra != 0:
@@ -617,11 +617,11 @@ def score(kind, scores, count, rows, at, sizes, mine, own, theirs, weight, slope
                 f = integer(edge, at + e) * wide
                 add_shared_dots(scores, x, extra, target * heads * wide, features, f, heads, wide)
         elif extra == 0:
-            put_bent_dots(scores, x, slope, mine, i, theirs, j, weight, 0, heads, width)
+            put_leaky_dots(scores, x, slope, mine, i, theirs, j, weight, 0, heads, width)
         else:
             ahead(features, edge, at + e, edges, wide)
             put_sum(sums, e * row, theirs, j, features, integer(edge, at + e) * wide, extra, wide, row)
-            put_bent_dots(scores, x, slope, mine, i, sums, e * row, weight, 0, heads, width)
+            put_leaky_dots(scores, x, slope, mine, i, sums, e * row, weight, 0, heads, width)
 
 
 @compiled
@@ -810,7 +810,7 @@ def backward(
             if drop[2] > 0:
                 put_product(weights, 0, weights, 0, keep, 0, count * lanes)
             if kind == SPLIT:  # LeakyReLU keeps the sign
-                to_bent(slopes, 0, scores, 0, slope, scores, 0, scores, 0, 1, count * lanes)
+                to_leaky(slopes, 0, scores, 0, slope, scores, 0, scores, 0, 1, count * lanes)
             for e in range(count):
                 x, i = e * lanes, integer(node, at + e)
                 add_scaled(held, 0, weights, x, grad, i * row, heads, columns)
@@ -900,13 +900,13 @@ def pull(
                         add_product(grad_features, f, grad_scores, s, extra, i * span, heads, wide)
                 elif extra == 0:
                     add_slope(held, 0, grad_scores, s, slope, mine, i * row, theirs, j, heads, width)
-                    add_bent(grad_weight, part * row, grad_scores, s, slope, mine, i * row, theirs, j, heads, width)
+                    add_leaky(grad_weight, part * row, grad_scores, s, slope, mine, i * row, theirs, j, heads, width)
                 else:
                     put_sum(sums, 0, theirs, j, features, f, extra, wide, row)
                     put_slope(slopes, 0, grad_scores, s, slope, mine, i * row, sums, 0, heads, width)
                     add(held, 0, slopes, 0, row)
                     if grad_extra != 0:
-                        add_bent(grad_weight, part * row, grad_scores, s, slope, mine, i * row, sums, 0, heads, width)
+                        add_leaky(grad_weight, part * row, grad_scores, s, slope, mine, i * row, sums, 0, heads, width)
                         add_shared(grad_extra, part * wide * row, features, f, slopes, 0, wide, row)
                         add_shared_dots(grad_features, f, weighted, 0, slopes, 0, wide, row)
             if kind == SPLIT:
@@ -972,7 +972,7 @@ def forward_head(first, last, cuts, rows, sizes, drop, slope, h, dots, value, ex
         put_chosen(scores, dots, (heads + h) * nodes, 1, node, at, count)
         if extra != 0:
             add_chosen(scores, extra, h, heads, edge, at, count)
-        put_bent_by(scores, 0, dots, h * nodes + i, slope, scores, 0, scores, 0, 1, count)
+        put_leaky_by(scores, 0, dots, h * nodes + i, slope, scores, 0, scores, 0, 1, count)
         end(scores, count, -INFINITE)
         top = largest_of(scores, 0, count)
         put_one(shared, 0, -top)
@@ -1041,7 +1041,7 @@ def backward_head(
             put_chosen(means, known, 2, 4, node, at, count)
             if extra != 0:
                 add_chosen(scores, extra, h, heads, edge, at, count)
-            put_bent_by(scores, 0, dots, (heads + h) * nodes + j, slope, scores, 0, scores, 0, 1, count)
+            put_leaky_by(scores, 0, dots, (heads + h) * nodes + j, slope, scores, 0, scores, 0, 1, count)
             put_exp(weights, 0, weights, 0, scores, 0, count)
             fill(slopes, 0, ZERO, count)
             add_row_dots(slopes, value, own, grad, node, at, count, columns)
@@ -1049,7 +1049,7 @@ def backward_head(
                 draw_head(keep, count, place, at, lanes, h, drop)
                 put_product(slopes, 0, slopes, 0, keep, 0, count)
             to_softmax(slopes, 0, weights, 0, means, 0, count)
-            to_bent(slopes, 0, scores, 0, slope, scores, 0, scores, 0, 1, count)
+            to_leaky(slopes, 0, scores, 0, slope, scores, 0, scores, 0, 1, count)
             if drop[2] > 0:
                 put_product(weights, 0, weights, 0, keep, 0, count)
             add_rows(held, weights, grad, node, at, count, columns)

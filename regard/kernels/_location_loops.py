@@ -66,7 +66,7 @@ def scores(first, last, pieces, query, key, weight, padded, filters, mix, out):
 
 
 @compiled
-def sloped(grad, s, query, row, weight, i, bent, slope, grad_query, grad_weight):
+def sloped(grad, s, query, row, weight, i, curve, slope, grad_query, grad_weight):
     """The gradients of the scores of key s: of what tanh is taken of, to slope[i]; of queries and weight.
 
     In loops that each write to one array: of more, LLVM would not trust that they lie apart, and forgo vectors."""
@@ -75,15 +75,15 @@ def sloped(grad, s, query, row, weight, i, bent, slope, grad_query, grad_weight)
         e = grad[t, s]
         if e != ZERO:  # else it is masked, perhaps
             for d in range(width):
-                bent[d] = tanh(query[t, d] + row[d])
+                curve[d] = tanh(query[t, d] + row[d])
             for d in range(width):
-                grad_weight[d] += e * bent[d]
+                grad_weight[d] += e * curve[d]
             for d in range(width):
-                bent[d] = e * weight[d] * (ONE - bent[d] * bent[d])
+                curve[d] = e * weight[d] * (ONE - curve[d] * curve[d])
             for d in range(width):
-                grad_query[t, d] += bent[d]
+                grad_query[t, d] += curve[d]
             for d in range(width):
-                slope[i, d] += bent[d]
+                slope[i, d] += curve[d]
 
 
 @compiled
@@ -140,7 +140,7 @@ def scores_backward(first, last, grad, query, key, weight, padded, filters, mix,
     grad_query, grad_key, grad_weight, grad_padded, grad_filters, grad_mix = into
     width, keys, count = query.shape[2], key.shape[1], len(filters)
     features, back = np.empty((count, FOUR), f32), np.empty((count, FOUR), f32)
-    row, bent, slope = np.empty(width, f32), np.empty(width, f32), np.empty((FOUR, width), f32)
+    row, curve, slope = np.empty(width, f32), np.empty(width, f32), np.empty((FOUR, width), f32)
     for n in range(first, last):
         fill(grad_query[n], ZERO)
         fill(grad_weight[n], ZERO)
@@ -155,7 +155,7 @@ def scores_backward(first, last, grad, query, key, weight, padded, filters, mix,
                 s = start + i
                 convolved(filters, padded[n], s, features, i)
                 mixed(key[n], s, features, i, mix, row)
-                sloped(grad[n], s, query[n], row, weight, i, bent, slope, grad_query[n], grad_weight[n])
+                sloped(grad[n], s, query[n], row, weight, i, curve, slope, grad_query[n], grad_weight[n])
                 for d in range(width):
                     grad_key[n, s, d] = slope[i, d]
                 back_to_features(slope, i, mix, back)

@@ -532,12 +532,12 @@ def local_additive_backward(first, last, query, key, weight, starts, grad, grad_
 
 
 @compiled
-def scaled_in_place(scores, at, count, scale, found):
-    """Scores from a place on times ``scale``, there and in ``found``."""
+def scaled_in_place(scores, at, count, scale, out):
+    """Scores from a place on times ``scale``, there and in ``out``."""
     for s in range(u64(count)):
         x = scores[at + s] * scale
         scores[at + s] = x
-        found[s] = x
+        out[s] = x
 
 
 @compiled
@@ -615,8 +615,8 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
                     v = floats(weight[0] + 4 * ((head + h) // share) * weight[1])
                     additive_of_rows(q, floats(base), key[3], rows, s, end, width, v, weights, at)
         for h in range(together):
-            found = floats(scores + 4 * ((n * heads + head + h) * length + start))
-            scaled_in_place(weights, u64(h * wide), count, scale, found)
+            kept_scores = floats(scores + 4 * ((n * heads + head + h) * length + start))
+            scaled_in_place(weights, u64(h * wide), count, scale, kept_scores)
         if depth == 0:
             continue
         kept = count

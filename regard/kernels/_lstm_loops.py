@@ -56,15 +56,15 @@ def show(o, c, h):
 
 
 @compiled
-def cell_back(first, last, gates, before, after, grad, fed, begin, asked, dc, out, limit):
+def cell_back(first, last, gates, before, after, grad, fed, begin, from_window, dc, out, limit):
     """The gradients of the sums, within ±limit; dc goes from c' to c. That of h is the sum of grad, of fed from column
-    ``begin`` on, and of asked."""
+    ``begin`` on, and of the window."""
     width = before.shape[1]
     for b in range(first, last):
         a, d, row = gates[b], dc[b], out[b]
         i, f, g, o = a[:width], a[width : 2 * width], a[2 * width : 3 * width], a[3 * width :]
         dh = row[:width]
-        add(grad[b], fed[b, begin : begin + width], asked[b], dh)
+        add(grad[b], fed[b, begin : begin + width], from_window[b], dh)
         show_back(o, after[b], dh, d, row[3 * width :], limit)
         squash_back(i, g, d, row[:width], limit)
         squash_back(f, before[b], d, row[width : 2 * width], limit)

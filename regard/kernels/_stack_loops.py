@@ -200,11 +200,11 @@ def attend(first, last, look, heads, group, width, query, scale, scores, context
     values = (look[4], look[5], look[6], look[7])
     allowed = (look[8], look[9], look[10], look[11])
     place = (look[12], look[13], look[14])
-    found = look[SCORES] if look[SCORES] else scores
+    into = look[SCORES] if look[SCORES] else scores
     each, none = heads // together, (0, 0)
     single(
         *(first * each, last * each, 0, sizes, where, keys, values, none, allowed, place),
-        *(scale, 1.0, found, 0, context),
+        *(scale, 1.0, into, 0, context),
     )
 
 

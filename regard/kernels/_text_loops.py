@@ -98,8 +98,8 @@ def likeliest(first, last, logits, log_prob, which):
 
 
 @compiled
-def errors(first, last, logits, wanted, smoothing, learning, found):
-    """Of the rows first..last into found (N, 3): −log p of what is wanted, −Σ log p over the vocabulary, and whether
+def errors(first, last, logits, wanted, smoothing, learning, out):
+    """Of the rows first..last into out (N, 3): −log p of what is wanted, −Σ log p over the vocabulary, and whether
     nothing is likelier. If ``learning``, the logits become ∂loss/∂logits = p − (1 − ε)·wanted − ε/V."""
     kinds = logits.shape[1]
     whole = kinds - kinds % LANES
@@ -130,9 +130,9 @@ def errors(first, last, logits, wanted, smoothing, learning, found):
             if learning:
                 row[index] = share
         total = lanes.sum()
-        found[n, 0] = np.log(total) + (top - aim)
-        found[n, 1] = kinds * np.log(total) - sums.sum()
-        found[n, 2] = aim >= top
+        out[n, 0] = np.log(total) + (top - aim)
+        out[n, 1] = kinds * np.log(total) - sums.sum()
+        out[n, 2] = aim >= top
         if learning:
             share, rest = ONE / total, smoothing / kinds
             for index in range(kinds):

@@ -87,13 +87,13 @@ def _in_parts(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor
     query, key, value = (t.reshape(-1, 1, *t.shape[-2:]) for t in (query, key, value))
 
     def look(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        asked = query.expand(-1, key.shape[1], -1, -1)
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(asked, key, value, scale=scale)
+        queries = query.expand(-1, key.shape[1], -1, -1)
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(queries, key, value, scale=scale)
 
-    found = [look(*(t[:, 0, :whole].unflatten(1, (_PARTS, -1)) for t in (key, value)))]
+    partial = [look(*(t[:, 0, :whole].unflatten(1, (_PARTS, -1)) for t in (key, value)))]
     if whole < key.shape[2]:
-        found.append(look(key[:, :, whole:], value[:, :, whole:]))
-    contexts, logs = (torch.cat(each, dim=1) for each in zip(*found, strict=True))  # (N, parts, T, E), (N, parts, T)
+        partial.append(look(key[:, :, whole:], value[:, :, whole:]))
+    contexts, logs = (torch.cat(each, dim=1) for each in zip(*partial, strict=True))  # (N, parts, T, E), (N, parts, T)
     context = (contexts * torch.softmax(logs, dim=1).unsqueeze(-1)).sum(dim=1)
     return context.reshape(*leading, *context.shape[-2:])
 

@@ -81,8 +81,8 @@ class _Attend(Function):
             no_second_derivative()
         with torch.autocast("cpu", enabled=False):
             query, key, value, bias = ctx.saved_tensors
-            found = _gradients(query, key, value, bias, grads[0], ctx.causal, ctx.scale)
-            return *found, None, None, None
+            gradients = _gradients(query, key, value, bias, grads[0], ctx.causal, ctx.scale)
+            return *gradients, None, None, None
 
 
 def _gradients(

@@ -119,8 +119,8 @@ def check_windows(
     fits = fits and (not same_rows or queries.shape[1] == keys.shape[1])
     fits = fits and (not same_width or queries.shape[2] == keys.shape[2])
     if not fits:
-        found = ", ".join(str(tuple(tensor.shape)) for tensor in (queries, keys, first))
-        raise ValueError(f"shapes that do not belong together: {found}; see the operator's docstring")
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (queries, keys, first))
+        raise ValueError(f"shapes that do not belong together: {shapes}; see the operator's docstring")
     if not (queries.dtype == keys.dtype == torch.float32 and first.dtype == torch.int64):
         raise ValueError(
             f"the local kernels are for float32 and an int64 first, not {queries.dtype}, {keys.dtype}, {first.dtype}"

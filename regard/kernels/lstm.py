@@ -137,8 +137,8 @@ class _Layer(torch.autograd.Function):
         steps, batch, four = gates.shape
         characters, width, limit = ctx.characters, four // 4, np.float32(ctx.limit)
         carried = torch.zeros_like(states[0])
-        asked, dcell = cells.new_zeros(batch, width), np.zeros((batch, width), np.float32)
-        a, c, extra = gates.numpy(), cells.numpy(), asked.numpy()
+        from_window, dcell = cells.new_zeros(batch, width), np.zeros((batch, width), np.float32)
+        a, c, extra = gates.numpy(), cells.numpy(), from_window.numpy()
         grad_read, grad_states = _pool.arrays(*grads)
         if asks is not None:
             dkappa, draw = np.zeros((batch, kappa.shape[2]), np.float32), torch.empty_like(raw)
@@ -160,7 +160,7 @@ class _Layer(torch.autograd.Function):
                 if asks is not None:
                     known = raws[t], kappas[t + 1], *spelled, grad_read[t], fed
                     _pool.run(loops.window_back, batch, looks, *known, dphi, dkappa, draws[t])
-                    torch.mm(draw[t], asks, out=asked)
+                    torch.mm(draw[t], asks, out=from_window)
                 came = grad_states[t], fed, characters, extra, dcell
                 _pool.run(loops.cell_back, batch, cost, a[t], c[t], c[t + 1], *came, o[t - first], limit)
                 carried = unfeed(block[t - first])
@@ -170,11 +170,11 @@ class _Layer(torch.autograd.Function):
             if unproject is not None:
                 blocks.split(unproject(rows), outs, widths, first, last)
         grad_weight, grad_recurrent = whole.split([weight.shape[1], states.shape[2]], 1)
-        found: list[Tensor | None] = [grad_weight, grad_bias, grad_recurrent, None, None]
+        of_weights: list[Tensor | None] = [grad_weight, grad_bias, grad_recurrent, None, None]
         if asks is not None:
             flat = draw.flatten(0, 1)
-            found[3:] = flat.t() @ states[1:, :, characters:].flatten(0, 1), flat.sum(0)
-        return None, *found, None, None, None, *outs
+            of_weights[3:] = flat.t() @ states[1:, :, characters:].flatten(0, 1), flat.sum(0)
+        return None, *of_weights, None, None, None, *outs
 
 
 class Pen:
@@ -215,11 +215,11 @@ class Pen:
         self._cost, self._draw = UNIT * batch * width, (np.float32(least), np.float32(correlation))
         self._asks: Any = None
         if window is not None:
-            asked, kappa = new(batch, len(window.bias)), new(batch, len(window.bias) // 3).numpy()
+            moving, kappa = new(batch, len(window.bias)), new(batch, len(window.bias) // 3).numpy()
             self.phi = new(batch, window.codes.shape[1] + 1)
-            self._asks = _linear(self.states[:, :width], window.weight, window.bias, asked)
+            self._asks = _linear(self.states[:, :width], window.weight, window.bias, moving)
             spelled = _pool.arrays(window.codes, window.lengths)
-            self._moved = asked.numpy(), kappa, kappa, *spelled, self.phi.numpy(), self.seen.numpy(), 3, read
+            self._moved = moving.numpy(), kappa, kappa, *spelled, self.phi.numpy(), self.seen.numpy(), 3, read
             self._characters = CHARACTER * self.phi.numel()
 
     def step(self, point: Tensor) -> None:

@@ -51,15 +51,15 @@ def single(parts: Parts, query: Tensor, memory: Memory, call: Call) -> Attended 
     if query.shape[-2] != 1 or score.positional or not call.plain(parts) or not kernels.bare(query):
         return None
     given = call.given(parts)[score]
-    group, found = memory.group, None
+    group, answer = memory.group, None
     if memory.pages is not None:
-        found = memory.pages.look(score, given, normalizer, query, call.allowed, group)
-    if found is None:
+        answer = memory.pages.look(score, given, normalizer, query, call.allowed, group)
+    if answer is None:
         form = kernels.lower(score, groups.fold(query, group), memory.key, given)
-        found = kernels.single_query(form, normalizer, memory.value, call.allowed, group=group)
-    if found is None:
+        answer = kernels.single_query(form, normalizer, memory.value, call.allowed, group=group)
+    if answer is None:
         return None
-    context, scores = found
+    context, scores = answer
     if not call.want:
         return Attended(context)
     weights = partial(normalizer, scores, call.allowed)

@@ -14,7 +14,7 @@ from regard.kernels.forms import AdditiveForm, DotForm, SquareForm
 
 Form = DotForm | AdditiveForm | SquareForm
 # Nanoseconds of one thread for a number that is read, and for one with a tanh.
-READ, BENT = 0.2, 0.25
+READ, TANH = 0.2, 0.25
 LEAST = torch.finfo(torch.float32).min
 
 
@@ -53,28 +53,28 @@ def _run(
     pieces = -(-length // _loops.PIECE)
     if isinstance(form, AdditiveForm):
         weight = form.weight.contiguous()
-        kind, scale, bent = _loops.ADDITIVE, 1.0, (weight.data_ptr(), width if weight.ndim == 2 else 0)
-        cost = items * heads * length * width * BENT
+        kind, scale, vector = _loops.ADDITIVE, 1.0, (weight.data_ptr(), width if weight.ndim == 2 else 0)
+        cost = items * heads * length * width * TANH
     else:
-        kind, scale, bent = _loops.DOT if isinstance(form, DotForm) else _loops.SQUARE, float(form.scale), (0, 0)
+        kind, scale, vector = _loops.DOT if isinstance(form, DotForm) else _loops.SQUARE, float(form.scale), (0, 0)
         cost = items * heads * length * (width + depth) * READ
 
     shared = place is not None
     keys, values = where(key, shared), where(value, shared)
-    may = (0, 0, 0, 0) if allowed is None else where(allowed.expand(*leading, 1, length).mT)
+    flags = (0, 0, 0, 0) if allowed is None else where(allowed.expand(*leading, 1, length).mT)
     table = (0, 0, 0) if place is None else (place.data_ptr(), *place.stride())
-    beside = keys[2] < keys[3] and values[2] < values[3] and not may[2] and items * pieces >= torch.get_num_threads()
+    beside = keys[2] < keys[3] and values[2] < values[3] and not flags[2] and items * pieces >= torch.get_num_threads()
     # The heads of a group go together too, since they read the same keys, unless they may attend different ones.
-    together = heads if beside and group == 1 else 1 if may[2] else group
+    together = heads if beside and group == 1 else 1 if flags[2] else group
 
-    found, context = query.new_empty(*leading, 1, length), query.new_empty(*leading, pieces, depth)
+    scores, context = query.new_empty(*leading, 1, length), query.new_empty(*leading, pieces, depth)
     logs = query.new_empty(*leading, 1, pieces) if pieces > 1 else None
-    given = (kind, (heads, together, group, length, width, depth), where(query), keys, values, bent, may, table)
-    into = (found.data_ptr(), 0 if logs is None else logs.data_ptr(), context.data_ptr())
+    given = (kind, (heads, together, group, length, width, depth), where(query), keys, values, vector, flags, table)
+    into = (scores.data_ptr(), 0 if logs is None else logs.data_ptr(), context.data_ptr())
     _pool.run(_loops.single, items * heads // together * pieces, cost, *given, scale, 1 / temperature, *into)
     if logs is not None:  # a piece without an allowed key has −inf, and where all have, their contexts are 0
         context = torch.softmax(logs.clamp_min(LEAST), -1) @ context
-    return context, found
+    return context, scores
 
 
 def _rows(rows: Tensor) -> Tensor:

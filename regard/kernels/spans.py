@@ -85,7 +85,7 @@ def _blocks(first: Tensor, stop: Tensor, items: slice) -> list[Block]:
     past = stop.cummax(0).values
     breaks = ((first[1:] >= past[:-1]) & (first[1:] < stop[1:])).nonzero().flatten() + 1
     starts, stops = first.tolist(), stop.tolist()
-    found: list[Block] = []
+    blocks: list[Block] = []
     for begin, end in pairwise([0, *breaks.tolist(), len(starts)]):
         longest = max(stops[at] - starts[at] for at in (begin, (begin + end) // 2, end - 1))
         size = max(LEAST, min(MOST, longest // 8))
@@ -94,12 +94,12 @@ def _blocks(first: Tensor, stop: Tensor, items: slice) -> list[Block]:
         for at in range(begin, end, size):
             rows = slice(at, min(at + size, end))
             keys = slice(min(starts[rows]), max(stops[rows]))
-            before = found[-1] if found else None
+            before = blocks[-1] if blocks else None
             if before is not None and rows.stop - before[1].start <= TINY and before[1].stop == rows.start:
-                found[-1] = (items, slice(before[1].start, rows.stop), _union(before[2], keys))
+                blocks[-1] = (items, slice(before[1].start, rows.stop), _union(before[2], keys))
             else:
-                found.append((items, rows, keys))
-    return [block for block in found if block[2].start < block[2].stop]
+                blocks.append((items, rows, keys))
+    return [block for block in blocks if block[2].start < block[2].stop]
 
 
 def _union(one: slice, other: slice) -> slice:
@@ -130,8 +130,8 @@ class _Attend(Function):
         for block in spans.blocks:
             (items, queries, keys), (added, alive) = block, spans.mask(block, query.dtype)
             rows, seen = query[items, :, queries], (key[items, :, keys], value[items, :, keys])
-            found, log = _forward(rows, *seen, 0.0, False, attn_mask=added, scale=scale)
-            context[items, :, queries] = found if alive is None else found * alive
+            part, log = _forward(rows, *seen, 0.0, False, attn_mask=added, scale=scale)
+            context[items, :, queries] = part if alive is None else part * alive
             if not logs.numel():  # in the order in which backward reads them
                 logs = log.new_empty(query.shape[0], query.shape[2], query.shape[1]).transpose(1, 2)
             logs[items, :, queries] = log
@@ -162,10 +162,10 @@ class _Gradients(Function):
             given = grad[items, :, queries] if alive is None else grad[items, :, queries] * alive
             rows, seen = query[items, :, queries], (key[items, :, keys], value[items, :, keys])
             state = (context[items, :, queries], logs[items, :, queries])
-            found = _backward(given, rows, *seen, *state, 0.0, False, attn_mask=added, scale=scale)
-            grad_query[items, :, queries] = found[0]
-            grad_key[items, :, keys] += found[1]
-            grad_value[items, :, keys] += found[2]
+            gradients = _backward(given, rows, *seen, *state, 0.0, False, attn_mask=added, scale=scale)
+            grad_query[items, :, queries] = gradients[0]
+            grad_key[items, :, keys] += gradients[1]
+            grad_value[items, :, keys] += gradients[2]
         return grad_query, grad_key.to(key.dtype), grad_value.to(value.dtype)
 
     @staticmethod

@@ -152,11 +152,11 @@ class Stack:
         else:
             keys, values = (where(each.movedim(0, -2), shared=True) for each in (pages.key, pages.value))
             place = (pages.place.data_ptr(), *pages.place.stride())
-        may = (0, 0, 0, 0) if allowed is None else where(allowed.expand(rows, self.heads, 1, memory.length).mT)
+        flags = (0, 0, 0, 0) if allowed is None else where(allowed.expand(rows, self.heads, 1, memory.length).mT)
         beside = keys[2] < keys[3] and values[2] < values[3] and allowed is None
         together = self.heads if beside and self.group == 1 else 1 if allowed is not None else self.group
         into = 0 if scores is None else scores.data_ptr()
-        return [*keys, *values, *may, *place, memory.length, together, into, 0, 0, 0, 0]
+        return [*keys, *values, *flags, *place, memory.length, together, into, 0, 0, 0, 0]
 
 
 _NOTHING = [0] * 22

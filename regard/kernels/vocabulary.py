@@ -49,7 +49,7 @@ def errors_(logits: Tensor, wanted: Tensor, smoothing: float, learning: bool) ->
     """
     from regard.kernels import _text_loops
 
-    found = logits.new_empty(len(logits), 3)
-    given = (logits.numpy(), wanted.numpy(), _text_loops.f32(smoothing), learning, found.numpy())
+    out = logits.new_empty(len(logits), 3)
+    given = (logits.numpy(), wanted.numpy(), _text_loops.f32(smoothing), learning, out.numpy())
     _pool.run(_text_loops.errors, len(logits), 2 * ENTRY * logits.numel(), *given)
-    return found
+    return out
