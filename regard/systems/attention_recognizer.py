@@ -18,6 +18,9 @@ Where the trained system writes, attention may be made narrower, so that long ut
 ``sharpen`` multiplies the scores by β, ``keep`` leaves the k best frames alone, and ``window`` those at most W steps
 from the median of the weights before, beginning with the first (2014, section 3.2; 2015, section 2.2).
 
+``ctc`` is the share of the loss that comes from the states of the frames themselves (:mod:`regard.layers.ctc`): from an
+hour of speech, attention alone does not learn to go forward.
+
 Deviations: dropout instead of weight noise and column norms; the maxout sees sᵢ after the previous character, which is
 the same recursion with its indices shifted; frames may be joined and layers may halve (``join``, ``halvings``), so that
 an utterance has fewer states.
@@ -36,6 +39,7 @@ from regard import masks
 from regard._lazy import nearest
 from regard._settings import at_least
 from regard.layers import text
+from regard.layers.ctc import CTC, joint
 from regard.layers.dropout import Dropout
 from regard.layers.listener import CELLS, Listener, shares, spread
 from regard.layers.narrowed import Sharpened, around_median
@@ -59,6 +63,7 @@ class Config:
         attention, filters, kernel: width of the score, number and width of the convolutions over the last weights.
         smooth: σ(e) / Σ σ(e) instead of softmax.
         monotonic: weight of the penalty for going back.
+        ctc: share of the loss that is CTC of the states of the frames.
         sharpen, keep, window: how attention is narrowed where the system writes; 1, 0 and 0 leave it as it was trained.
         dropout: between layers.
         label_smoothing: of the loss.
@@ -81,6 +86,7 @@ class Config:
     kernel: int = 201
     smooth: bool = False
     monotonic: float = 0.0
+    ctc: float = 0.0
     sharpen: float = 1.0
     keep: int = 0
     window: int = 0
@@ -97,6 +103,7 @@ class Config:
             self, "listener", "layers", "join", "embedding", "decoder", "maxout", "attention", "filters", "spacing"
         )
         at_least(self, monotonic=0, keep=0, window=0, label_smoothing=0)
+        text.check_share("ctc", self.ctc)
         if self.smooth and (self.sharpen != 1 or self.keep):
             raise ValueError("smooth shares the focus, sharpen and keep narrow it: choose one")
 
@@ -137,6 +144,7 @@ class AttentionRecognizer(nn.Module):
         self.cell = nn.GRUCell(config.embedding + width, decoder)
         self.readout = nn.Linear(decoder + width, 2 * config.maxout)
         self.output = nn.Linear(config.maxout, config.vocab)
+        self.ctc = CTC(width, config.vocab) if config.ctc else None
         self.dropout = Dropout(config.dropout)
         text.initialize(self.characters, 0.1)
 
@@ -153,11 +161,15 @@ class AttentionRecognizer(nn.Module):
             state = self._advance(word, state)
             hidden.append(self._read(state["state"], state["context"]))
             weights.append(state["weights"])
-        found = text.loss(torch.stack(hidden, 1), self.output, batch, self.config.label_smoothing)
-        if not self.config.monotonic:
-            return found
-        penalty = _backwards(torch.stack(weights, 1), -(-batch["frame_lengths"] // self.listener.factor), batch)
-        return {**found, "loss": found["loss"] + self.config.monotonic * penalty, "penalty": penalty.detach()}
+        losses = text.loss(torch.stack(hidden, 1), self.output, batch, self.config.label_smoothing)
+        lengths = -(-batch["frame_lengths"] // self.listener.factor)
+        if self.ctc is not None:
+            losses = joint(losses, self.ctc(state["memory"].value, lengths, batch), self.config.ctc)
+        if self.config.monotonic:
+            penalty = _backwards(torch.stack(weights, 1), lengths, batch)
+            loss = losses["loss"] + self.config.monotonic * penalty
+            losses = {**losses, "loss": loss, "penalty": penalty.detach()}
+        return losses
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
         """What was heard, remembered, and the state before the first token."""

@@ -12,8 +12,8 @@ The listener is a bidirectional LSTM over frames of sound with pyramidal layers 
 In training one character in ten that is fed back is drawn from the system's own distribution instead of the transcript
 (``sampling``), so that it learns to go on after a mistake.
 
-Deviations: dropout; ``join`` frames may be read at once by the lowest layer. Without a language model; see ``decode``
-for the beam and its length penalty.
+Deviations: dropout; ``join`` frames may be read at once by the lowest layer, and CTC may be a second loss (``ctc``).
+Without a language model; see ``decode`` for the beam and its length penalty.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import regard
 from regard import masks
 from regard._settings import at_least
 from regard.layers import text
+from regard.layers.ctc import CTC, joint
 from regard.layers.dropout import Dropout
 from regard.layers.listener import Listener, shares, spread
 from regard.layers.use import Use
@@ -48,6 +49,7 @@ class Config:
         sampling: the share of characters that are drawn from the system's own distribution in training.
         dropout: between layers.
         label_smoothing: of the loss.
+        ctc: share of the loss that is CTC of the listener's states (:mod:`regard.layers.ctc`).
         spacing: frames for each token of the longest answer.
     """
 
@@ -63,6 +65,7 @@ class Config:
     sampling: float = 0.1
     dropout: float = 0.0
     label_smoothing: float = 0.0
+    ctc: float = 0.0
     spacing: int = 4
 
     def __post_init__(self) -> None:
@@ -71,6 +74,7 @@ class Config:
             raise ValueError(f"sampling, a share of the characters, is between 0 and 1, not {self.sampling}")
         if self.pyramid < 0:
             raise ValueError(f"pyramid, a number of layers, is at least 0, not {self.pyramid}")
+        text.check_share("ctc", self.ctc)
 
 
 class ListenAttendSpell(nn.Module):
@@ -102,6 +106,7 @@ class ListenAttendSpell(nn.Module):
         self.attention = regard.Attention(MLPDot(config.speller, width, config.attention))
         self.readout = nn.Linear(config.speller + width, config.speller)
         self.output = nn.Linear(config.speller, config.vocab)
+        self.ctc = CTC(width, config.vocab) if config.ctc else None
         self.dropout = Dropout(config.dropout)
         text.initialize(self.characters, 0.1)
         with torch.no_grad():
@@ -120,7 +125,11 @@ class ListenAttendSpell(nn.Module):
                 token = self._drawn(token, hidden[-1])
             state, context, _ = self._advance(token, state, context, memory)
             hidden.append(self._read(state[-1][0], context))
-        return text.loss(torch.stack(hidden, 1), self.output, batch, self.config.label_smoothing)
+        losses = text.loss(torch.stack(hidden, 1), self.output, batch, self.config.label_smoothing)
+        if self.ctc is None:
+            return losses
+        lengths = -(-batch["frame_lengths"] // self.listener.factor)
+        return joint(losses, self.ctc(memory.value, lengths, batch), self.config.ctc)
 
     @torch.no_grad()
     def _drawn(self, token: Tensor, hidden: Tensor) -> Tensor:

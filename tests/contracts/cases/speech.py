@@ -41,14 +41,14 @@ def _recognizer(**options: object) -> Case:
 
 
 CASES = {
-    "listen_attend_spell": [_las(), _las(pyramid=0, join=3), _las(layers=1, sampling=0.0)],
+    "listen_attend_spell": [_las(), _las(pyramid=0, join=3), _las(layers=1, sampling=0.0, ctc=0.3)],
     "attention_recognizer": [
         _recognizer(),
         _recognizer(score="content", halvings=1, join=2),
         _recognizer(smooth=True, cell="lstm"),
         _recognizer(halvings=2, sharpen=2.0, keep=2),
         _recognizer(window=1),
-        _recognizer(monotonic=0.5),
+        _recognizer(monotonic=0.5, ctc=0.3),
         _recognizer(score="content", window=1, sharpen=3.0),
     ],
 }
