@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard._settings import at_least
 from regard.axes import Axis, Spectrogram, Words
@@ -29,6 +30,9 @@ from regard.tasks._words import Vocabulary
 from regard.tasks.task import SPEECH, AskedTask, Batch
 
 NONE = "none"
+_ROUND = 32
+"""Batches are padded to a multiple of this many frames: PyTorch compiles recurrent layers for each length anew and
+keeps a thousand of these operators, which would take gigabytes."""
 _DEPTH = 12.0
 """Of a spectrogram that is drawn, from the loudest to the quietest, as the logarithm of energy."""
 
@@ -286,7 +290,6 @@ def _clipped(wave: np.ndarray) -> bool:
 
 
 def _frames(features: Sequence[Tensor]) -> Batch:
-    return {
-        "frames": torch.nn.utils.rnn.pad_sequence(list(features), batch_first=True),
-        "frame_lengths": torch.tensor([len(each) for each in features]),
-    }
+    lengths = torch.tensor([len(each) for each in features])
+    frames = torch.nn.utils.rnn.pad_sequence(list(features), batch_first=True)
+    return {"frames": functional.pad(frames, (0, 0, 0, -frames.shape[1] % _ROUND)), "frame_lengths": lengths}

@@ -89,6 +89,8 @@ class TestDigits:
         assert all(batch["target_lengths"].max() <= 2 for batch in first)
         assert not torch.equal(first[0]["frames"][:, :10], second[0]["frames"][:, :10])
         assert set(first[0]) == {"frames", "frame_lengths", "target", "target_lengths"}
+        lengths = {batch["frames"].shape[1] for batch in (*first, *second)}
+        assert all(length % 32 == 0 for length in lengths)  # PyTorch keeps an operator for each length
 
     def test_features_of_an_item_are_those_of_its_sound(self):
         task = digits()
