@@ -177,6 +177,23 @@ class TestGPT:
         assert done.stdout.startswith("What is ") and (tmp_path / "looks.png").stat().st_size > 10_000
 
 
+class TestSummaries:
+    def test_abstracts_that_it_has_not_seen(self):
+        """A look at a few; `regard evaluate` measures them all."""
+        held_out("text")
+        found = Predictor.open("summary-scitldr").evaluate("test", limit=40)
+        assert found["rouge_l"] > found["lead_rouge_l"] + 3
+
+    def test_it_copies_rare_words_without_data(self, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard.cli", "predict", "summary-scitldr"],
+            input="We propose Zorbulax, a new method to train recurrent networks. It is fast.\n",
+            text=True, capture_output=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "zorbulax" in done.stdout
+
+
 class TestAgent:
     def test_a_table_is_booked_without_data(self):
         """The agent asks for what is missing, calls, and proposes what the knowledge base answers."""

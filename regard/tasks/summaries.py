@@ -81,6 +81,17 @@ class Config:
         at_least(self, "train_size", "valid_size", "test_size")
 
 
+TEXTS = (
+    "Neural machine translation systems make mistakes with rare words. We present a method to copy rare words from the "
+    "source sentence with the attention weights of the decoder. The method improves translation quality on two "
+    "language pairs without any change of the training.",
+    "Deep networks for image classification look at every pixel, which is expensive for large images. We propose a "
+    "recurrent attention model that chooses where to look next and is trained by reinforcement learning. On cluttered "
+    "digits it makes fewer errors than a convolutional network with the same number of multiplications.",
+)
+"""Texts to start from where the data is not at hand."""
+
+
 class Item(NamedTuple):
     """A source as a system reads it.
 
@@ -115,6 +126,7 @@ class Summaries(AskedTask):
         ),
         "example": Number(0, 99999, default=None, optional=True, hidden=True, about="A text of the test split."),
     }
+    without_data = tuple({"text": text} for text in TEXTS)
     config: Config
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
