@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 OPTIMIZERS = ("adam", "adamw", "sgd", "adadelta")
 SCHEDULES = ("constant", "noam", "inverse_sqrt", "cosine", "step", "plateau")
+MORE = ("accuracy", "bleu", "caught", "exact", "f1", "precision", "recall", "reward", "right")
+"""Metrics of which more is better, where ``mode`` is auto."""
 PRECISIONS = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 
 
@@ -62,7 +64,8 @@ class TrainConfig:
         init: the folder of a run, or a shipped model, whose weights are taken over where name and shape fit, as for
             fine-tuning; what did not fit is said.
         validate_every: steps between validations; 0 is at the end of every epoch.
-        metric, mode: which of the model's outputs says what is best, and whether less (min) or more (max) of it.
+        metric, mode: which of the model's outputs says what is best, and whether less (min) or more (max) of it; auto
+            is more of accuracy and its like, and less of everything else.
         patience: end after this many validations in a row without improvement; 0 is never.
         keep: how many of the models at the last validations stay on disk.
         average: how many of those are averaged at the end.
@@ -104,7 +107,7 @@ class TrainConfig:
 
     validate_every: int = 0
     metric: str = "loss"
-    mode: str = "min"
+    mode: str = "auto"
     patience: int = 0
     keep: int = 0
     average: int = 0
@@ -121,7 +124,7 @@ class TrainConfig:
             "schedule": SCHEDULES,
             "precision": ("auto", *PRECISIONS),
             "decay_in": ("epochs", "steps"),
-            "mode": ("min", "max"),
+            "mode": ("auto", "min", "max"),
             "weight_decay_on": ("all", "matrices"),
         }.items():
             if getattr(self, name) not in known:
@@ -142,6 +145,11 @@ class TrainConfig:
             if len(self.betas) != 2:
                 raise ValueError(f"betas are two numbers, not {list(self.betas)}")
             object.__setattr__(self, "betas", tuple(self.betas))  # TOML has lists only
+
+    def better(self, value: float, best: float) -> bool:
+        """Is a value of the metric better than the best so far?"""
+        more = self.mode == "max" or (self.mode == "auto" and self.metric in MORE)
+        return value > best if more else value < best
 
     def _more_than(self, least: float, *names: str) -> None:
         for name in names:

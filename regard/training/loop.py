@@ -251,7 +251,7 @@ class _Loop:
         if not values:
             return
         value = values[config.metric]
-        better = state.best is None or (value < state.best if config.mode == "min" else value > state.best)
+        better = state.best is None or config.better(value, state.best)
         better = not math.isnan(value) and better
         # What could not be written is not the best that we have.
         kept = better and self.write(lambda: self.run.write_model("best", weights, facts))

@@ -120,9 +120,14 @@ def test_patience(tmp_path):
     assert summary.steps == lines(run, "valid")[-1]["step"] == summary.best_step + 2
 
 
-def test_more_can_be_better(tmp_path):
-    run, _, summary = train(tmp_path / "run", valid=Shuffled(seed=1), steps=40, metric="accuracy", mode="max")
-    assert summary.best == max(line["accuracy"] for line in lines(run, "valid")) > 0
+@pytest.mark.parametrize(
+    ("metric", "mode", "best"),
+    [("accuracy", "auto", max), ("accuracy", "min", min), ("nll", "auto", min), ("nll", "max", max)],
+)
+def test_more_is_better_of_accuracy_unless_it_is_said_otherwise(metric, mode, best, tmp_path):
+    run, _, summary = train(tmp_path / "run", valid=Shuffled(seed=1), steps=40, metric=metric, mode=mode)
+    values = [line[metric] for line in lines(run, "valid")]
+    assert summary.best == best(values) and min(values) < max(values)
 
 
 def test_validation_is_a_mean_over_units_in_eval_mode(tmp_path):
