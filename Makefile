@@ -2,10 +2,13 @@
 #   PYTHON=python3.12     the interpreter to build .venv with (default: the newest of 3.11 to 3.13 found)
 #   TORCH_INDEX=URL       where torch comes from (default: PyTorch's CPU index on Linux, then pip's own; `default` = pip's own)
 #   ARGS="-k masks"       more arguments for pytest or for the benchmark
+#   WORKERS=1             tests side by side (default: one more than cores, since they often wait for other processes)
+#   JOBS=2                trainings side by side, for tables of results
 
 PYTHON ?=
 TORCH_INDEX ?=
 ARGS ?=
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 JOBS ?= 2
 export PYTHON TORCH_INDEX
 
@@ -24,7 +27,7 @@ demo: .venv/.ready-demo ## translate with the shipped model, and see where each 
 	@sh tools/demo.sh $(bin)
 
 test: lint ## ruff, mypy, import-linter and the tests
-	@$(bin)/python -m pytest -n $(JOBS) $(ARGS)
+	@$(bin)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-slow: .venv/.ready-dev ## the tests that take minutes
 	@$(bin)/python -m pytest -m slow $(ARGS)
