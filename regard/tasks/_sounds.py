@@ -122,7 +122,7 @@ class SoundTask(AskedTask):
             "sound": Sound(
                 default=b"",
                 title="Your recording",
-                about="A WAV or FLAC file, or the microphone. A page sends its first 10 seconds; nothing is kept.",
+                about="A WAV, FLAC, MP3 or OGG file, or the microphone. A page sends its first 10 seconds; nothing is kept.",
                 seconds=int(min(self.config.longest, 10)),
                 rate=self.mel.rate,
             )
@@ -161,8 +161,9 @@ class SoundTask(AskedTask):
         return dataclasses.replace(item, form=form)
 
     def _given(self, source: Path | bytes) -> Item:
-        wave = sound.read(source, self.mel.rate, self.config.longest)
-        notes = ["The recording is clipped: much of it is as loud as it can be."] if _clipped(wave) else []
+        recorded, rate = sound.load(source, self.config.longest)
+        notes = ["The recording is clipped: much of it is as loud as it can be."] if sound.clipped(recorded) else []
+        wave = sound.resample(recorded, rate, self.mel.rate)
         return Item(sound.heard(wave, self.mel), wave, notes=tuple(notes))
 
     def _altered(self, wave: np.ndarray, random: np.random.Generator) -> tuple[Tensor, float]:
@@ -278,11 +279,6 @@ class SoundTask(AskedTask):
             values["time_error"] = float(np.median(milliseconds))
             values["in_120_ms"] = 100 * float(np.mean(milliseconds <= 120))
         return values
-
-
-def _clipped(wave: np.ndarray) -> bool:
-    top = float(np.abs(wave).max())
-    return top > 0.98 and float(np.mean(np.abs(wave) > 0.999 * top)) > 0.01
 
 
 def _frames(features: Sequence[Tensor]) -> Batch:
