@@ -178,11 +178,18 @@ class TestSpeech:
             file.write("\nnowhere.wav\tsilence\n")
         with pytest.raises(ValueError, match="there is no sound file"):
             self.make(str(place))
+        (place / "more.wav").write_bytes(sound.wav(np.ones(2000)))
+        assert "; 1 sound files have no transcript" in self.make(str(place), skip_bad=True).loader("train").report()
         task = self.make(str(place), skip_bad=True, max_length=10)
         many = sum(len(each.text) > 10 for each in task._splits["train"])
         told = task.loader("train").report()
         assert f"; {many} left out, of more than 10 characters" in told and "left out 1 bad lines" in told
         assert "more than 10" not in task.loader("test").report()
+
+    def test_a_transcript_without_a_letter_is_told(self, tmp_path):
+        place = self.table(tmp_path, ["yes"] * 5 + ["…?!"])
+        with pytest.raises(ValueError, match=r"transcripts\.tsv:6: nothing is said in .*: '…\?!' has no letter"):
+            self.make(str(place))
 
     def test_growth_takes_the_shorter_ones_first(self, tmp_path):
         task = self.make(str(self.table(tmp_path, ["a" * n for n in range(1, 31)])), grow=4, max_length=24)
@@ -257,6 +264,14 @@ def test_predict_hears_files(predictor, tmp_path, form):
     assert line.startswith(f"{path}\t")
     timed = "\n".join(predictor.answer(path, subtitles="vtt"))
     assert timed.startswith("WEBVTT") or "\t" in timed
+
+
+def test_a_clipped_recording_is_told_at_any_rate(predictor):
+    loud = np.clip(5 * np.sin(np.arange(16000) / 7), -1, 1)
+    for rate in (8000, 16000, 44100):
+        data = sound.wav(loud, rate)
+        assert "clipped" in "".join(predictor.task._given(data).notes)
+        assert not predictor.task._given(sound.wav(0.8 * loud, rate)).notes
 
 
 @pytest.mark.parametrize(("content", "told"), [(b"", "an empty file"), (b"text", "not sound that can be read")])
