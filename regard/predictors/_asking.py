@@ -33,12 +33,14 @@ class Asked:
         place: for errors, such as a file with a line; empty where there is only one.
         name: what stands before its answer where several files are answered.
         given: what was asked, for JSON.
+        many: whether it is one of several files.
     """
 
     question: Any
     place: str = ""
     name: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
+    many: bool = False
 
 
 def _fields(Question: Any) -> tuple[str, list[str]]:
@@ -118,7 +120,8 @@ def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[s
     else:
         found = [path]
     for each in found:
-        yield Asked(Question(**{**fields, main: each}), str(each), str(each), {main: str(each), **fields})
+        question = Question(**{**fields, main: each})
+        yield Asked(question, str(each), str(each), {main: str(each), **fields}, path.is_dir())
 
 
 def _objects(Question: Any, typed: Iterator[str], place: str, fields: Mapping[str, Any]) -> Iterator[Asked]:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard._settings import at_least
-from regard.axes import Axis, Spectrogram, Words
+from regard.axes import TABLE, Axis, Spectrogram, Words
 from regard.data import sound, subtitles
 from regard.data.sound import HOP, Mel
 from regard.data.tokens import Ragged
@@ -122,7 +122,7 @@ class SoundTask(AskedTask):
             "sound": Sound(
                 default=b"",
                 title="Your recording",
-                about="A WAV, FLAC, MP3 or OGG file, or the microphone. A page sends its first 10 seconds; nothing is kept.",
+                about="A WAV, FLAC, MP3 or OGG file, or the microphone. Its first 10 seconds are sent, none is kept.",
                 seconds=int(min(self.config.longest, 10)),
                 rate=self.mel.rate,
             )
@@ -219,15 +219,16 @@ class SoundTask(AskedTask):
 
     def looked(self, written: Written) -> Written:
         """With the time of each word."""
-        if written.weights is None or not len(written.words):
+        words, form = written.words, written.item.form
+        if written.weights is None:
             return written
-        words, item, said = written.words, written.item, self._timed(written)
-        text = str(words)
-        if item.form == "times":
-            text = "\n".join(f"{each.start:.2f}\t{each.end:.2f}\t{each.word}" for each in said)
-        elif item.form:
-            text = subtitles.written(subtitles.cues(said), item.form)
-        timed = TimedWords(words.labels, words.groups, text, said)
+        said = self._timed(written) if len(words) else []
+        text, document = str(words), ""
+        if form == "times":
+            text, document = "\n".join(f"{each.start:.2f}\t{each.end:.2f}\t{each.word}" for each in said), TABLE
+        elif form:
+            text, document = subtitles.written(subtitles.cues(said), form), form
+        timed = TimedWords(words.labels, words.groups, text, document, said)
         return dataclasses.replace(written, words=timed)
 
     def _timed(self, written: Written, quiet: bool = True) -> list[times.Said]:

@@ -262,8 +262,25 @@ def test_predict_hears_files(predictor, tmp_path, form):
     soundfile.write(path, np.stack([sound.resample(wave, 8000, 96000)] * 2, 1), 96000)
     (line,) = predictor.answer(path)
     assert line.startswith(f"{path}\t")
-    timed = "\n".join(predictor.answer(path, subtitles="vtt"))
-    assert timed.startswith("WEBVTT") or "\t" in timed
+    assert "\n".join(predictor.answer(path, subtitles="vtt")).startswith("WEBVTT\n")
+    assert all(row.count("\t") == 2 for row in "".join(predictor.answer(path, times=True)).splitlines())
+
+
+def test_predict_writes_documents_of_a_folder(predictor, tmp_path):
+    random = np.random.default_rng(0)
+    for name in ("a.wav", "b.wav"):
+        wave = made_speech.say(" hello ", made_speech.Voice.drawn(random), random)
+        soundfile.write(tmp_path / name, wave, 8000)
+    rows = "\n".join(predictor.answer(tmp_path, times=True)).splitlines()
+    assert {row.split("\t")[0] for row in rows if row} <= {str(tmp_path / "a.wav"), str(tmp_path / "b.wav")}
+    assert all(row.count("\t") == 3 for row in rows if row)
+    with pytest.raises(ValueError, match=r"a\.wav: a \.srt file each; say into which folder: out=FOLDER"):
+        list(predictor.answer(tmp_path, subtitles="srt"))
+    made = list(predictor.answer(tmp_path, subtitles="vtt", out=str(tmp_path / "new")))
+    assert made == [str(tmp_path / "new" / "a.vtt"), str(tmp_path / "new" / "b.vtt")]
+    assert (tmp_path / "new" / "a.vtt").read_text().startswith("WEBVTT\n")
+    with pytest.raises(ValueError, match="is for answers that are files"):
+        list(predictor.answer(tmp_path, out=str(tmp_path)))
 
 
 def test_a_clipped_recording_is_told_at_any_rate(predictor):
