@@ -21,6 +21,8 @@ CHUNK = 256
 """Questions that are read before the first is answered, and items that are held at once while a split is measured."""
 Q = TypeVar("Q")
 A = TypeVar("A")
+NAMED = 80
+"""Characters of a text that stands for itself in errors."""
 EXAMPLE = "example"
 """The field that takes the number of a test item instead."""
 
@@ -103,7 +105,8 @@ def named(Question: Any, word: str, fields: Mapping[str, Any]) -> Iterator[Asked
             raise ValueError(f"{word}: not a file; also say {' and '.join(f'{name}=…' for name in missing)}")
         yield from _objects(Question, lines(path, ""), word, fields)
     else:
-        yield asked(Question, {**fields, main: given.python(word)}, word)
+        place = word if len(word) <= NAMED else f"{word[: NAMED - 1]}…"
+        yield asked(Question, {**fields, main: given.python(word)}, place)
 
 
 def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[str]) -> Iterator[Asked]:
@@ -181,6 +184,14 @@ def _described(given: inputs.Input) -> str:
         case inputs.Choice():
             return f"one of {', '.join(given.names)}"
     return "text"
+
+
+def there(file: Path) -> bool:
+    """Is there such a file? A text may be too long to be the name of one."""
+    try:
+        return file.exists()
+    except OSError:
+        return False
 
 
 def _named(file: Path | None) -> str:
