@@ -19,7 +19,7 @@ from torch import Tensor
 from regard._settings import at_least
 from regard.axes import TABLE, Axis, Spectrogram, Words
 from regard.data import sound, subtitles
-from regard.data.sound import HOP, Mel
+from regard.data.sound import HOP, WINDOW, Mel
 from regard.data.tokens import Ragged
 from regard.decode.written import Written
 from regard.metrics import alignment, times, transcripts
@@ -236,7 +236,8 @@ class SoundTask(AskedTask):
         wave = written.item.wave if quiet else None
         level = None if wave is None else sound.energy(wave, self.mel.rate)
         weights = np.asarray(written.weights, dtype=np.float64)
-        return times.said(weights, times.words_of(written.words.labels, self.spelled), HOP, level)
+        words = times.words_of(written.words.labels, self.spelled)
+        return times.said(weights, words, HOP, level, begin=(WINDOW - HOP) / 2)
 
     def remarks(self, item: Item) -> list[str]:
         told = [f"In truth: {item.text}"] if item.text is not None else []

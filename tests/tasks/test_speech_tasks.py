@@ -113,7 +113,12 @@ class TestDigits:
 
     def test_the_times_of_a_perfect_look_are_right(self):
         task = digits(test_size=20, least_gap=0.05)
-        values = task.measure("test", [perfect(task.item("test", number), task) for number in range(20)])
+        found = [perfect(task.item("test", number), task) for number in range(20)]
+        values = task.measure("test", found)
+        apart = np.concatenate(
+            [np.subtract([(each.start, each.end) for each in one.words.said], one.item.spans) for one in found]
+        )
+        assert abs(apart.mean()) < 0.005  # neither early nor late: a frame is heard in its middle
         assert values["time_error"] < 40 and values["in_120_ms"] > 90
         assert values["time_error_looks"] > values["time_error"]  # a single frame says nothing of where a word ends
 
