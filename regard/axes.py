@@ -16,6 +16,9 @@ from torch import Tensor
 
 from regard._lazy import snake
 
+TABLE = "tsv"
+"""The suffix of an answer that is lines with tabs."""
+
 
 @dataclass(frozen=True, eq=False)
 class Axis:
@@ -44,9 +47,15 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Words(Axis):
-    """Words or other tokens; ``text`` is how they are written together, the labels with blanks between if empty."""
+    """Words or other tokens.
+
+    Attributes:
+        text: how they are written together, the labels with blanks between if empty.
+        document: the suffix of a file that the text is by itself, such as subtitles; empty for a text in one line.
+    """
 
     text: str = ""
+    document: str = ""
 
     def __str__(self) -> str:
         return self.text or " ".join(self.labels)

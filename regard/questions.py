@@ -153,7 +153,7 @@ class Sound(File):
 
     seconds: int = 10
     rate: int = 8000
-    suffixes: ClassVar[tuple[str, ...]] = (".wav", ".flac")
+    suffixes: ClassVar[tuple[str, ...]] = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif")
     what: ClassVar[str] = "recording"
 
 

@@ -41,7 +41,10 @@ def predict_command(
     known = _options.of(model.answer, lambda: model.Question.inputs)
     words, options = _options.split([*(given or []), *(["as_json=true"] if as_json else [])], known, where)
     if len(words) > 1:
-        raise ValueError(f"one file is answered at a time, not {' '.join(words)}")
+        named = " ".join(words[:3]) + (" …" if len(words) > 3 else "")
+        raise ValueError(f"one file, or folder, is answered at a time, not {len(words)}: {named}")
+    if words == [""]:
+        raise ValueError("there is nothing to answer: the text is empty")
     if int8:
         model.int8()
     file = Path(words[0]) if words else None

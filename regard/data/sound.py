@@ -3,7 +3,7 @@
 A wave is a float32 array (N,) between −1 and 1, mono. Features are a tensor (frames, width) with a frame every
 :data:`HOP` seconds: the logarithm of the energy in bands on the mel scale, and how it changes over time.
 
-Files are read by soundfile (WAV, FLAC and whatever else its libsndfile knows); everything else is PyTorch.
+Files are read by soundfile (WAV, FLAC, MP3 and whatever else its libsndfile knows); everything else is PyTorch.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from torch.nn import functional
 
 from regard.data.untrusted import regular
 
+SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif")
+"""Of the files that are looked for in a folder."""
 RATE = 8000
 """Samples a second, of which the bands of telephone speech are made."""
 WINDOW, HOP = 0.032, 0.01
@@ -49,6 +51,11 @@ def read(source: Path | bytes, rate: int = RATE, longest: float = LONGEST) -> np
 
     A file that is empty, damaged, silent, or longer than ``longest`` seconds is a ValueError that names it.
     """
+    return resample(*load(source, longest), rate)
+
+
+def load(source: Path | bytes, longest: float = LONGEST) -> tuple[np.ndarray, int]:
+    """As :func:`read`, at the samples a second that the file has; and how many these are."""
     try:
         import soundfile  # type: ignore[import-untyped]
     except ImportError:
@@ -65,7 +72,8 @@ def read(source: Path | bytes, rate: int = RATE, longest: float = LONGEST) -> np
     try:
         with soundfile.SoundFile(io.BytesIO(source) if isinstance(source, bytes) else str(source)) as file:
             if not _RATES[0] <= file.samplerate <= _RATES[1] or file.channels > _CHANNELS:
-                raise ValueError(f"{name}: {file.channels} channels of {file.samplerate} samples a second; no sound")
+                read = f"at most {_CHANNELS} channels of {_RATES[0]:,} to {_RATES[1]:,} samples a second are read"
+                raise ValueError(f"{name}: {file.channels} × {file.samplerate} samples a second, but {read}")
             most = math.floor(longest * file.samplerate)
             # What a header claims is not yet memory: no more than this is read.
             wave = file.read(min(file.frames, most + 1), dtype="float32", always_2d=True) if file.frames else None
@@ -82,11 +90,19 @@ def read(source: Path | bytes, rate: int = RATE, longest: float = LONGEST) -> np
     if not np.isfinite(wave).all():
         raise ValueError(f"{name}: sample {int(np.flatnonzero(~np.isfinite(wave).all(1))[0])} is not a number")
     mono = wave.mean(1)
+    if np.abs(mono).max() < SILENT:  # one channel may be the other upside down
+        mono = wave[:, np.abs(wave).max(0).argmax()]
     if np.abs(mono).max() < SILENT:
         raise ValueError(f"{name}: silence, {clock(len(mono) / found)} of it")
     if len(mono) < 2 * WINDOW * found:
         raise ValueError(f"{name}: {1000 * len(mono) / found:.0f} ms are too short to hear anything in")
-    return resample(mono, found, rate)
+    return mono, found
+
+
+def clipped(wave: np.ndarray) -> bool:
+    """Whether more than a hundredth of a wave, at the rate at which it was recorded, is as loud as it can be."""
+    top = float(np.abs(wave).max(initial=0.0))
+    return top > 0.98 and float(np.mean(np.abs(wave) > 0.999 * top)) > 0.01
 
 
 def wav(wave: np.ndarray, rate: int = RATE) -> bytes:

@@ -180,11 +180,11 @@ def objects(path: Path, bad: BadLines | None = None) -> list[Line]:
 
 
 def _object(given: Any, name: str) -> Line:
+    for key in given if isinstance(given, dict) else ():
+        if key not in ("text", "strokes", "id"):
+            raise ValueError(f"unknown key {key!r}: {nearest(key.lower(), ('text', 'strokes', 'id'))}")
     if not isinstance(given, dict) or "strokes" not in given:
         raise ValueError('not {"text": "…", "strokes": [[[x, y], …], …]}')
-    for key in given:
-        if key not in ("text", "strokes", "id"):
-            raise ValueError(f"unknown key {key!r}: {nearest(key, ('text', 'strokes', 'id'))}")
     text, name = given.get("text", ""), given.get("id", name)
     if not isinstance(text, str) or not isinstance(name, str):
         raise ValueError("text and id are strings")

@@ -2,7 +2,7 @@
 
 ==========  ===========================================================================================================
 folder      ``transcripts.tsv``: a file, a tab, what is said in it and, if known, a tab and who says it; or one such
-            folder for each split, ``train/transcripts.tsv`` and so on. Sound files are WAV or FLAC
+            folder for each split, ``train/transcripts.tsv`` and so on. Sound files are WAV, FLAC, MP3 or OGG
 AN4         ``an4_mfcc13.npz``: ``frames`` (N, 13), cepstra of all utterances at 100 a second, ``offsets``, ``ids``
             (``an251-fash-b``: the middle is the speaker) and ``text``
 digits      ``recordings*.zip`` or a folder ``recordings``: files named digit, speaker and take, ``7_jackson_3.wav``, as
@@ -10,14 +10,15 @@ digits      ``recordings*.zip`` or a folder ``recordings``: files named digit, s
 ==========  ===========================================================================================================
 
 Where there are no splits, speakers are held out, or utterances where fewer than three speakers are named. A
-transcript without its sound is named with file and line.
+transcript without its sound is named with file and line; sound files without a transcript are counted.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,6 @@ from regard.data import SPLITS, sound, untrusted
 from regard.data.lines import BadLines, clean, numbered_lines
 
 TABLE = "transcripts.tsv"
-SUFFIXES = (".wav", ".flac")
 _AN4 = "an4_*.npz"
 _DIGIT = re.compile(r"(?P<digit>\d)_(?P<speaker>[^_]+)_(?P<take>[^_.]+)\.(?:wav|flac)")
 
@@ -53,8 +53,12 @@ class Utterance(NamedTuple):
 Splits = dict[str, list[Utterance]]
 
 
-def read(folder: Path, bad: BadLines | None = None) -> Splits:
-    """The utterances of each split that there is."""
+def read(folder: Path, bad: BadLines | None = None, spelled: Callable[[str], str] = clean) -> Splits:
+    """The utterances of each split that there is.
+
+    Args:
+        spelled: makes of what is said in a table what is to be written.
+    """
     bad = bad or BadLines()
     if not folder.is_dir():
         raise ValueError(f"{folder}: a folder with sound files and {TABLE} was expected")
@@ -62,11 +66,11 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
     if parts:
         if "train" not in parts:
             raise ValueError(f"{folder}: no train/{TABLE} is in it")
-        found = {split: _table(part, bad) for split, part in parts.items()}
+        found = {split: _table(part, bad, spelled) for split, part in parts.items()}
     elif archives := sorted(folder.glob(_AN4)):
         found = divided(an4(archives[0]), folder)
     elif (folder / TABLE).exists():
-        found = divided(_table(folder, bad), folder)
+        found = divided(_table(folder, bad, spelled), folder)
     else:
         raise ValueError(
             f"{folder}: no transcripts are in it; {TABLE} with a file, a tab and what is said in it on each line was "
@@ -78,28 +82,40 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
     return found
 
 
-def _table(folder: Path, bad: BadLines) -> list[Utterance]:
+def _table(folder: Path, bad: BadLines, spelled: Callable[[str], str]) -> list[Utterance]:
     path, found, seen = folder / TABLE, [], set()
     for number, line in numbered_lines(path):
         if not line:
             continue
-        name, tab, rest = line.partition("\t")
-        said, _, speaker = rest.partition("\t")
-        name = name.strip()
-        if not tab:
+        name, *rest = (part.strip() for part in line.split("\t"))
+        said, speaker, *more = [*rest, "", ""]
+        name = os.path.normpath(name)
+        text = spelled(said)
+        if not rest:
             bad.add("unreadable", path, number, "no tab between a file and what is said in it")
-        elif not clean(said):
-            bad.add("empty", path, number, f"nothing is said in {name}")
-        elif Path(name).is_absolute() or ".." in Path(name).parts or not (folder / name).is_file():
+        elif any(more):
+            bad.add("unreadable", path, number, f"{len(rest) + 1} columns; a file, what is said and who says it are 3")
+        elif not text:
+            why = f": {said!r} has no letter" if said else ""
+            bad.add("empty", path, number, f"nothing is said in {name}{why}")
+        elif Path(name).is_absolute() or ".." in Path(name).parts:
+            bad.add("elsewhere", path, number, f"{name} is not in {folder}; only files of that folder are read")
+        elif not (folder / name).is_file():
             bad.add("without a sound", path, number, f"there is no sound file {folder / name}")
-        elif (folder / name).suffix.lower() not in SUFFIXES:
-            bad.add("unreadable", path, number, f"{name} is not a {' or '.join(SUFFIXES)} file")
+        elif (folder / name).suffix.lower() not in sound.SUFFIXES:
+            bad.add("unreadable", path, number, f"{name} is no sound file ({' '.join(sound.SUFFIXES)})")
         elif name in seen:
             bad.add("repeated", path, number, f"{name} has a transcript already")
         else:
             seen.add(name)
-            found.append(Utterance(name, clean(said), speaker.strip(), folder / name))
+            found.append(Utterance(name, text, speaker, folder / name))
     return found
+
+
+def unnamed(folder: Path, found: Splits) -> int:
+    """How many sound files of a folder no transcript names."""
+    known = {each.file for many in found.values() for each in many}
+    return sum(path.suffix.lower() in sound.SUFFIXES and path not in known for path in folder.rglob("*"))
 
 
 def an4(path: Path) -> list[Utterance]:

@@ -63,6 +63,7 @@ def said(
     hop: float,
     level: np.ndarray | None = None,
     spans: np.ndarray | None = None,
+    begin: float = 0.0,
 ) -> list[Said]:
     """When words are said.
 
@@ -72,6 +73,7 @@ def said(
         hop: seconds of a frame.
         level: (S,), how loud each frame is in decibels below the loudest, if it is known.
         spans: (T, 2), the first and last frame of each token; by :func:`warp` of the weights if None.
+        begin: seconds at which the first frame begins; one that reaches over its neighbours counts in its middle.
     """
     if not words:
         return []
@@ -83,7 +85,7 @@ def said(
     found = []
     for (word, _, _), (first, last), each in zip(words, edges.tolist(), mass):
         share = float(each[first:last].sum() / max(float(each.sum()), 1e-12))
-        found.append(Said(word, first * hop, last * hop, min(share, 1.0)))
+        found.append(Said(word, begin + first * hop, begin + last * hop, min(share, 1.0)))
     return found
 
 

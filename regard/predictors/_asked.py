@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from regard._files import replace
+from regard.axes import TABLE
 from regard.predictors import _asking
 from regard.predictors.predictor import Answer, Predictor
 from regard.questions import Input, form
@@ -61,13 +63,14 @@ class AskedPredictor(Predictor):
         changed = self.task.follow(question, answer.text)
         return dataclasses.replace(answer, next=[*answer.next, (GO_ON, changed)]) if changed else answer
 
-    def answer(self, file: Path | None, *, as_json: bool = False, **fields: Any) -> Iterator[str]:
+    def answer(self, file: Path | None, *, as_json: bool = False, out: str = "", **fields: Any) -> Iterator[str]:
         """What ``regard predict`` prints: the answer to each question of a file, or of standard input.
 
         Where one of many questions has no answer, stderr says why, its line stays empty, and the others are answered.
 
         Args:
             as_json: a JSON object a line, with all that an answer holds.
+            out: a folder for answers that are files, such as subtitles.
         """
         asked = _asking.questions(self.Question, file, fields)
 
@@ -79,8 +82,7 @@ class AskedPredictor(Predictor):
                 told = {"error": wrong} if found is None else {"text": found.text, **found.fields}
                 yield json.dumps({**one.given, **told}, ensure_ascii=False)
             elif found is not None:
-                # A document, such as subtitles, stands for itself.
-                yield f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
+                yield _said(one, found) if not out else _written(one, found, Path(out))
             elif not one.name:
                 yield ""
 
@@ -102,3 +104,24 @@ class AskedPredictor(Predictor):
             for picture in shown:
                 yield heading, picture
                 heading = ""
+
+
+def _said(one: _asking.Asked, found: Answer) -> str:
+    """An answer after the name of its file; one that is a file itself, such as subtitles, stands for itself."""
+    if found.document and not one.many:
+        return found.text
+    if found.document == TABLE:
+        return "\n".join(f"{one.name}\t{line}" for line in found.text.splitlines())
+    if found.document:
+        raise ValueError(f"{one.name}: a .{found.document} file each; say into which folder: out=FOLDER")
+    return f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
+
+
+def _written(one: _asking.Asked, found: Answer, folder: Path) -> str:
+    """The file that an answer was written to."""
+    if not found.document:
+        raise ValueError(f"out={folder} is for answers that are files, such as subtitles")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{Path(one.name or one.place or 'answer').stem}.{found.document}"
+    replace(path, found.text.encode())
+    return str(path)

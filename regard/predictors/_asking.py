@@ -21,6 +21,8 @@ CHUNK = 256
 """Questions that are read before the first is answered, and items that are held at once while a split is measured."""
 Q = TypeVar("Q")
 A = TypeVar("A")
+NAMED = 80
+"""Characters of a text that stands for itself in errors."""
 EXAMPLE = "example"
 """The field that takes the number of a test item instead."""
 
@@ -33,12 +35,14 @@ class Asked:
         place: for errors, such as a file with a line; empty where there is only one.
         name: what stands before its answer where several files are answered.
         given: the question's fields, for JSON.
+        many: whether it is one of several files.
     """
 
     question: Any
     place: str = ""
     name: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
+    many: bool = False
 
 
 def _fields(Question: Any) -> tuple[str, list[str]]:
@@ -101,7 +105,8 @@ def named(Question: Any, word: str, fields: Mapping[str, Any]) -> Iterator[Asked
             raise ValueError(f"{word}: not a file; also say {' and '.join(f'{name}=…' for name in missing)}")
         yield from _objects(Question, lines(path, ""), word, fields)
     else:
-        yield asked(Question, {**fields, main: given.python(word)}, word)
+        place = word if len(word) <= NAMED else f"{word[: NAMED - 1]}…"
+        yield asked(Question, {**fields, main: given.python(word)}, place)
 
 
 def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[str]) -> Iterator[Asked]:
@@ -118,7 +123,8 @@ def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[s
     else:
         found = [path]
     for each in found:
-        yield Asked(Question(**{**fields, main: each}), str(each), str(each), {main: str(each), **fields})
+        question = Question(**{**fields, main: each})
+        yield Asked(question, str(each), str(each), {main: str(each), **fields}, path.is_dir())
 
 
 def _objects(Question: Any, typed: Iterator[str], place: str, fields: Mapping[str, Any]) -> Iterator[Asked]:
@@ -178,6 +184,14 @@ def _described(given: inputs.Input) -> str:
         case inputs.Choice():
             return f"one of {', '.join(given.names)}"
     return "text"
+
+
+def there(file: Path) -> bool:
+    """Is there such a file? A text may be too long to be the name of one."""
+    try:
+        return file.exists()
+    except OSError:
+        return False
 
 
 def _named(file: Path | None) -> str:

@@ -145,6 +145,8 @@ class Handwriting(AskedPredictor):
             animate: an .svg writes itself.
             as_json: a JSON object a line, with the strokes.
         """
+        if animate and not out:
+            raise ValueError("animate=true is for .svg: say where to draw it, --out line.svg")
         if not out:
             yield from self._printed(file, as_json, fields)
             return
@@ -174,18 +176,18 @@ class Handwriting(AskedPredictor):
     def _lines(self, file: Path | None, fields: dict[str, Any]) -> Iterator[_asking.Asked]:
         """A file of texts, or a text; without texts a number of points."""
         if not self.task.config.text:
-            given = [POINTS] if file is None else _asking.lines(file, "") if file.exists() else [str(file)]
+            given = [POINTS] if file is None else _asking.lines(file, "") if _asking.there(file) else [str(file)]
             for word in given:
                 if not word.isdecimal():
                     raise ValueError(f"{word!r} is not a number of points")
                 yield from _asking.named(self.Question, word, fields)
-        elif file is not None and not file.exists():
+        elif file is not None and not _asking.there(file):
             yield from _asking.named(self.Question, str(file), fields)
         else:
             yield from _asking.questions(self.Question, file, fields)
 
     def _printed(self, file: Path | None, as_json: bool, fields: dict[str, Any]) -> Iterator[str]:
-        if self.task.config.text and (file is None or file.exists()):
+        if self.task.config.text and (file is None or _asking.there(file)):
             yield from super().answer(file, as_json=as_json, **fields)
             return
         for one in self._lines(file, fields):

@@ -25,11 +25,12 @@ class Answer:
     """The answer to one question.
 
     Attributes:
-        text: the answer in one line.
+        text: the answer in one line, or a document.
         notes: remarks on it, in sentences.
         next: questions that follow from it: what a button says, and the fields of the question that change.
         pictures: where the system looked.
         fields: what else a program may want to read, as JSON holds it.
+        document: the suffix of a file that the text is by itself; empty for a line.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Answer:
     next: Sequence[tuple[str, Mapping[str, Any]]] = ()
     pictures: Sequence[Picture] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
+    document: str = ""
 
 
 def one_by_one(answer: Callable[[Any], Answer], questions: Sequence[Any]) -> list[Answer | ValueError]:

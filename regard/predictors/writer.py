@@ -152,7 +152,7 @@ class Writer(AskedPredictor):
             {"text": one.text, "words": list(one.words.labels), "score": one.score, **self._fields(one)}
             for one in written
         ]
-        return Answer(best.text, notes, pictures=shown, fields={"answers": told})
+        return Answer(best.text, notes, pictures=shown, fields={"answers": told}, document=best.words.document)
 
     def _fields(self, written: Written) -> dict[str, Any]:
         return self.task.fields(written.item, written.words)

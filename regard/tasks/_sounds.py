@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard._settings import at_least
-from regard.axes import Axis, Spectrogram, Words
+from regard.axes import TABLE, Axis, Spectrogram, Words
 from regard.data import sound, subtitles
-from regard.data.sound import HOP, Mel
+from regard.data.sound import HOP, WINDOW, Mel
 from regard.data.tokens import Ragged
 from regard.decode.written import Written
 from regard.metrics import alignment, times, transcripts
@@ -126,7 +126,7 @@ class SoundTask(AskedTask):
             "sound": Sound(
                 default=b"",
                 title="Your recording",
-                about="A WAV or FLAC file, or the microphone. A page sends its first 10 seconds; nothing is kept.",
+                about="A WAV, FLAC, MP3 or OGG file, or the microphone. Its first 10 seconds are sent, none is kept.",
                 seconds=int(min(self.config.longest, 10)),
                 rate=self.mel.rate,
             )
@@ -165,8 +165,9 @@ class SoundTask(AskedTask):
         return dataclasses.replace(item, form=form)
 
     def _given(self, source: Path | bytes) -> Item:
-        wave = sound.read(source, self.mel.rate, self.config.longest)
-        notes = ["The recording is clipped: much of it is as loud as it can be."] if _clipped(wave) else []
+        recorded, rate = sound.load(source, self.config.longest)
+        notes = ["The recording is clipped: much of it is as loud as it can be."] if sound.clipped(recorded) else []
+        wave = sound.resample(recorded, rate, self.mel.rate)
         return Item(sound.heard(wave, self.mel), wave, notes=tuple(notes))
 
     def _altered(self, wave: np.ndarray, random: np.random.Generator) -> tuple[Tensor, float]:
@@ -222,15 +223,16 @@ class SoundTask(AskedTask):
 
     def looked(self, written: Written) -> Written:
         """With the time of each word."""
-        if written.weights is None or not len(written.words):
+        words, form = written.words, written.item.form
+        if written.weights is None:
             return written
-        words, item, said = written.words, written.item, self._timed(written)
-        text = str(words)
-        if item.form == "times":
-            text = "\n".join(f"{each.start:.2f}\t{each.end:.2f}\t{each.word}" for each in said)
-        elif item.form:
-            text = subtitles.written(subtitles.cues(said), item.form)
-        timed = TimedWords(words.labels, words.groups, text, said)
+        said = self._timed(written) if len(words) else []
+        text, document = str(words), ""
+        if form == "times":
+            text, document = "\n".join(f"{each.start:.2f}\t{each.end:.2f}\t{each.word}" for each in said), TABLE
+        elif form:
+            text, document = subtitles.written(subtitles.cues(said), form), form
+        timed = TimedWords(words.labels, words.groups, text, document, said)
         return dataclasses.replace(written, words=timed)
 
     def _timed(self, written: Written, quiet: bool = True) -> list[times.Said]:
@@ -238,7 +240,8 @@ class SoundTask(AskedTask):
         wave = written.item.wave if quiet else None
         level = None if wave is None else sound.energy(wave, self.mel.rate)
         weights = np.asarray(written.weights, dtype=np.float64)
-        return times.said(weights, times.words_of(written.words.labels, self.spelled), HOP, level)
+        words = times.words_of(written.words.labels, self.spelled)
+        return times.said(weights, words, HOP, level, begin=(WINDOW - HOP) / 2)
 
     def remarks(self, item: Item) -> list[str]:
         told = [f"In truth: {item.text}"] if item.text is not None else []
@@ -282,11 +285,6 @@ class SoundTask(AskedTask):
             values["time_error"] = float(np.median(milliseconds))
             values["in_120_ms"] = 100 * float(np.mean(milliseconds <= 120))
         return values
-
-
-def _clipped(wave: np.ndarray) -> bool:
-    top = float(np.abs(wave).max())
-    return top > 0.98 and float(np.mean(np.abs(wave) > 0.999 * top)) > 0.01
 
 
 def _frames(features: Sequence[Tensor]) -> Batch:

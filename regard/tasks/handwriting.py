@@ -229,7 +229,10 @@ class Handwriting(AskedTask):
         kept = [line for line in found if 2 <= len(line.points) <= config.max_points + 1]
         kept = [line for line in kept if line.text] if config.text else kept
         if not kept:
-            wanted = f"a text and at most {config.max_points} points"
+            if not found:
+                raise ValueError(f"{self.place}: too few drawings for {split!r} to join {config.join}; say join=1")
+            wanted = "a text and at most" if config.text else "at most"
+            wanted = f"{wanted} {config.max_points} points"
             raise ValueError(f"{self.place}: none of {len(found)} lines for {split!r} has {wanted}")
         self.left_out[split] = len(found) - len(kept)
         return kept

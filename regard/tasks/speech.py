@@ -86,6 +86,8 @@ class Speech(SoundTask):
     elsewhere = ("data", "text", "skip_bad")
     spelled = True
     config: Config
+    _unnamed = 0
+    """Sound files without a transcript."""
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         super().__init__(config, data, known=known)
@@ -127,7 +129,9 @@ class Speech(SoundTask):
             place = locate(self.data or self.config.data)
         except ValueError as error:
             raise ValueError(f"{error}; speech can also be generated: data={TONES}") from None
-        found = utterances.read(place, self.bad)
+        found = utterances.read(place, self.bad, plain)
+        if any(each.file for many in found.values() for each in many):
+            self._unnamed = utterances.unnamed(place, found)
         return {split: [each._replace(text=plain(each.text)) for each in many] for split, many in found.items()}
 
     def _part(self, split: str) -> list[utterances.Utterance]:
@@ -244,6 +248,8 @@ class Speech(SoundTask):
             report += f"; {len(part) - len(chosen):,} left out, of more than {self.config.max_length} characters"
         if unknown:
             report += f"; {unknown:,} characters are unknown to the system"
+        if self._unnamed:
+            report += f"; {self._unnamed:,} sound files have no transcript and are left out"
         report += f"; {self.bad}" if self.bad.total else ""
         return loader_of(take, len(planned(0)), identity, report)
 

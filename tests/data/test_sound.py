@@ -35,6 +35,10 @@ class TestFiles:
         soundfile.write(tmp_path / "a.wav", np.stack([tone(440, 8000), 0 * tone(440, 8000)], 1), 8000)
         assert np.allclose(sound.read(tmp_path / "a.wav"), tone(440, 8000) / 2, atol=1e-4)
 
+    def test_a_channel_that_is_the_other_upside_down_does_not_silence_it(self, tmp_path):
+        soundfile.write(tmp_path / "a.wav", np.stack([tone(440, 8000), -tone(440, 8000)], 1), 8000)
+        assert np.allclose(np.abs(sound.read(tmp_path / "a.wav")), np.abs(tone(440, 8000)), atol=1e-4)
+
     def test_what_we_write_python_and_we_read(self):
         given = tone(300, 8000)
         data = sound.wav(given)

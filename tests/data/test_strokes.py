@@ -63,6 +63,8 @@ def test_lines_of_one_form_stay_together(tmp_path):
         ("{", "not JSON"),
         ('{"text": 3, "strokes": [[[0, 0], [1, 1]]]}', "text and id are strings"),
         ('{"txt": "a", "strokes": [[[0, 0], [1, 1]]]}', "did you mean 'text'"),
+        ('{"Text": "a", "Strokes": [[[0, 0], [1, 1]]]}', "unknown key 'Text': did you mean 'text'"),
+        ('{"text": "a", "STROKES": [[[0, 0], [1, 1]]]}', "did you mean 'strokes'"),
         ('{"strokes": []}', "at least one stroke"),
         ('{"strokes": [[[0, 0, 1]]]}', "stroke 1 is not a list of points"),
         ('{"strokes": [[[0, 0], [1, 1]], [["a", 1]]]}', "stroke 2 is not a list of points"),

@@ -5,7 +5,9 @@ import zipfile
 
 import numpy as np
 import pytest
+import soundfile
 
+from regard import questions
 from regard.data import sound, utterances
 from regard.data.lines import BadLines
 
@@ -58,11 +60,14 @@ def test_a_folder_for_each_split(tmp_path):
     ("line", "told"),
     [
         ("missing.wav\tyes", "there is no sound file"),
-        ("../out.wav\tyes", "there is no sound file"),
+        ("../out.wav\tyes", "../out.wav is not in .*; only files of that folder"),
+        ("/tmp/out.wav\tyes", "/tmp/out.wav is not in .*; only files of that folder"),
+        ("0.wav\tyes\tanna\t1999", "4 columns; a file, what is said and who says it"),
         ("0.wav yes", "no tab between a file and what is said"),
         ("0.wav\t ", "nothing is said in 0.wav"),
-        ("transcripts.tsv\tyes", "is not a .wav or .flac file"),
+        ("transcripts.tsv\tyes", "is no sound file .*wav .flac .mp3"),
         ("1.wav\tagain", "1.wav has a transcript already"),
+        ("./sub/../1.wav\tagain", "1.wav has a transcript already"),
     ],
 )
 def test_a_bad_line_is_named_or_left_out(tmp_path, line, told):
@@ -73,6 +78,22 @@ def test_a_bad_line_is_named_or_left_out(tmp_path, line, told):
     assert f"{utterances.TABLE}:5:" in str(error.value)
     bad = BadLines(skip=True)
     assert sum(map(len, utterances.read(place, bad).values())) == 4 and bad.total == 1
+
+
+def test_tables_as_other_programs_write_them(tmp_path):
+    names = ["ein Größe.WAV", "sub/b.flac", "c.mp3", "d.ogg"]
+    (tmp_path / "sub").mkdir()
+    for name in [*names, "more.wav"]:
+        tone = 0.5 * np.sin(np.arange(4000) / 3)
+        soundfile.write(tmp_path / name, tone, 8000, format=name[-3:].upper().replace("LAC", "FLAC"))
+    rows = "\r\n".join(f"{name}\tsaid\tanna\t" for name in names)
+    (tmp_path / utterances.TABLE).write_bytes(f"\ufeff{rows}\r\n".encode())
+    found = utterances.read(tmp_path)
+    assert sorted(each.name for many in found.values() for each in many) == sorted(names)
+    assert all(len(sound.read(each.file)) >= 4000 for many in found.values() for each in many)
+    assert {each.speaker for many in found.values() for each in many} == {"anna"}
+    assert utterances.unnamed(tmp_path, found) == 1
+    assert questions.Sound.suffixes == sound.SUFFIXES  # what a folder of questions is looked through for
 
 
 def test_what_is_no_such_folder_is_told(tmp_path):

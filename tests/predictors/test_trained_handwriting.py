@@ -98,6 +98,9 @@ def test_errors_of_the_command_line(run, command, capsys):
         (["a", "bias=7"], "bias is one of"),
         (["a", "--out", "a.doc"], "doc"),
         (["a", "--out", "a.png", "animate=true"], "animate=true is for .svg"),
+        (["a", "animate=true"], "animate=true is for .svg: say where to draw it"),
+        ([""], "the text is empty"),
+        (["a" * 2000], "at most 100 characters, not 2000"),
     ]:
         assert command("predict", run, *given)
         error = capsys.readouterr().err

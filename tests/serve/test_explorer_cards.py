@@ -304,7 +304,7 @@ class TestSound:
         assert [each["word"] for each in found.answers[0]["times"]] == found.answers[0]["words"]
         assert not found.pictures or found.pictures[0].kind == "spectrogram"
         schema = card.Question.model_json_schema()["properties"]["sound"]
-        assert schema["widget"] == "sound" and schema["accept"] == ".wav,.flac" and schema["default"] == ""
+        assert schema["widget"] == "sound" and schema["accept"] == ",".join(sound.SUFFIXES) and schema["default"] == ""
         assert (schema["rate"], schema["seconds"]) == (8000, 10)
 
     @pytest.mark.parametrize(

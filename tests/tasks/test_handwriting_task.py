@@ -103,6 +103,8 @@ def test_ones_own_lines(tmp_path):
     assert task.loader("train").report().endswith("points")
     free = Handwriting(Config(data=str(path), text=False))
     assert free.sizes["characters"] == 0 and "text" not in next(iter(free.loader("test")))
+    with pytest.raises(ValueError, match=r"too few drawings for '.*' to join 30; say join=1"):
+        Handwriting(Config(data=str(path), text=False, join=30)).lines("valid")
     with pytest.raises(ValueError, match="at most 2 points"):
         Handwriting(Config(data=str(path), max_points=2))
 

@@ -115,7 +115,12 @@ class TestDigits:
 
     def test_the_times_of_a_perfect_look_are_right(self):
         task = digits(test_size=20, least_gap=0.05)
-        values = task.measure("test", [perfect(task.item("test", number), task) for number in range(20)])
+        found = [perfect(task.item("test", number), task) for number in range(20)]
+        values = task.measure("test", found)
+        apart = np.concatenate(
+            [np.subtract([(each.start, each.end) for each in one.words.said], one.item.spans) for one in found]
+        )
+        assert abs(apart.mean()) < 0.005  # neither early nor late: a frame is heard in its middle
         assert values["time_error"] < 40 and values["in_120_ms"] > 90
         assert values["time_error_looks"] > values["time_error"]  # a single frame says nothing of where a word ends
 
@@ -180,11 +185,18 @@ class TestSpeech:
             file.write("\nnowhere.wav\tsilence\n")
         with pytest.raises(ValueError, match="there is no sound file"):
             self.make(str(place))
+        (place / "more.wav").write_bytes(sound.wav(np.ones(2000)))
+        assert "; 1 sound files have no transcript" in self.make(str(place), skip_bad=True).loader("train").report()
         task = self.make(str(place), skip_bad=True, max_length=10)
         many = sum(len(each.text) > 10 for each in task._splits["train"])
         told = task.loader("train").report()
         assert f"; {many} left out, of more than 10 characters" in told and "left out 1 bad lines" in told
         assert "more than 10" not in task.loader("test").report()
+
+    def test_a_transcript_without_a_letter_is_told(self, tmp_path):
+        place = self.table(tmp_path, ["yes"] * 5 + ["…?!"])
+        with pytest.raises(ValueError, match=r"transcripts\.tsv:6: nothing is said in .*: '…\?!' has no letter"):
+            self.make(str(place))
 
     def test_growth_takes_the_shorter_ones_first(self, tmp_path):
         task = self.make(str(self.table(tmp_path, ["a" * n for n in range(1, 31)])), grow=4, max_length=24)
@@ -257,8 +269,33 @@ def test_predict_hears_files(predictor, tmp_path, form):
     soundfile.write(path, np.stack([sound.resample(wave, 8000, 96000)] * 2, 1), 96000)
     (line,) = predictor.answer(path)
     assert line.startswith(f"{path}\t")
-    timed = "\n".join(predictor.answer(path, subtitles="vtt"))
-    assert timed.startswith("WEBVTT") or "\t" in timed
+    assert "\n".join(predictor.answer(path, subtitles="vtt")).startswith("WEBVTT\n")
+    assert all(row.count("\t") == 2 for row in "".join(predictor.answer(path, times=True)).splitlines())
+
+
+def test_predict_writes_documents_of_a_folder(predictor, tmp_path):
+    random = np.random.default_rng(0)
+    for name in ("a.wav", "b.wav"):
+        wave = made_speech.say(" hello ", made_speech.Voice.drawn(random), random)
+        soundfile.write(tmp_path / name, wave, 8000)
+    rows = "\n".join(predictor.answer(tmp_path, times=True)).splitlines()
+    assert {row.split("\t")[0] for row in rows if row} <= {str(tmp_path / "a.wav"), str(tmp_path / "b.wav")}
+    assert all(row.count("\t") == 3 for row in rows if row)
+    with pytest.raises(ValueError, match=r"a\.wav: a \.srt file each; say into which folder: out=FOLDER"):
+        list(predictor.answer(tmp_path, subtitles="srt"))
+    made = list(predictor.answer(tmp_path, subtitles="vtt", out=str(tmp_path / "new")))
+    assert made == [str(tmp_path / "new" / "a.vtt"), str(tmp_path / "new" / "b.vtt")]
+    assert (tmp_path / "new" / "a.vtt").read_text().startswith("WEBVTT\n")
+    with pytest.raises(ValueError, match="is for answers that are files"):
+        list(predictor.answer(tmp_path, out=str(tmp_path)))
+
+
+def test_a_clipped_recording_is_told_at_any_rate(predictor):
+    loud = np.clip(5 * np.sin(np.arange(16000) / 7), -1, 1)
+    for rate in (8000, 16000, 44100):
+        data = sound.wav(loud, rate)
+        assert "clipped" in "".join(predictor.task._given(data).notes)
+        assert not predictor.task._given(sound.wav(0.8 * loud, rate)).notes
 
 
 @pytest.mark.parametrize(("content", "told"), [(b"", "an empty file"), (b"text", "not sound that can be read")])

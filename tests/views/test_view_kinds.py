@@ -271,6 +271,7 @@ class TestWhatIsShown:
     def test_strokes(self, show):
         opened = show(VIEWS["strokes"]())
         assert opened.locator(".ink").nth(1).get_attribute("d") == "M0,0L4,9M6,0L9,9M12,3L12,3"
+        assert opened.locator(".names bdi").all_inner_texts() == ["l", "o", "."]
         opened.get_by_role("button", name="Letter 2, o").click()
         assert opened.locator(".told").inner_text() == "3 of 5"
         assert "at “o”" in opened.locator(".readout").inner_text()
@@ -282,6 +283,13 @@ class TestWhatIsShown:
         opened = show(VIEWS["spectrogram"]())
         opened.get_by_role("button", name="y", exact=True).hover()
         assert opened.locator(".readout").inner_text() == "“y”: 0.24 to 0.32 s"
+        opened.get_by_role("button", name="h", exact=True).hover()  # what is heard of it ends at the edge, its time not
+        assert opened.locator(".readout").inner_text() == "“h”: 0.00 to 0.08 s"
+        assert opened.locator(".names bdi").all_inner_texts() == ["h", "i", "␣", "y", "o"]
+        assert opened.locator(".ends span").all_inner_texts() == ["0", "0.4 s"]
+        beside = [opened.locator(".names bdi").nth(3), opened.locator(".tape").nth(1)]
+        label, tape = (each.bounding_box() for each in beside)
+        assert abs(label["y"] + label["height"] / 2 - tape["y"] - 0.7 * tape["height"]) < 2
         opened.get_by_role("button", name="Play the sound").click()
         opened.get_by_role("button", name="Play the sound").wait_for(timeout=5000)  # it ends by itself
         opened.get_by_role("button", name="o", exact=True).click()

@@ -6,6 +6,7 @@ import { drawing, element } from "../dom.js";
 import { shades, within } from "../pixels.js";
 import { player } from "../player.js";
 import { register } from "../registry.js";
+import { labelled } from "../labelled.js";
 import { visible } from "../text.js";
 import { onTheme, ramp } from "../theme.js";
 
@@ -28,13 +29,15 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
   });
   const play = element("button", { type: "button", class: "all", disabled: !samples, on: { click: () => (sounding ? silence() : sound(0, frames * hop)) } }, "Play the sound");
   const chips = words.map((word, t) => {
-    const button = element("button", { type: "button", class: "asked", on: { click: () => { clock.go(t); sound(...span(t)); } } }, element("bdi", {}, visible(word)));
+    const button = element("button", { type: "button", class: "asked", on: { click: () => { clock.go(t); sound(...around(t)); } } }, element("bdi", {}, visible(word)));
     button.addEventListener("pointerenter", () => { pointed = t; paint(); }, { signal });
     button.addEventListener("pointerleave", () => { pointed = null; paint(); }, { signal });
     return button;
   });
   const heard = panel(bands, "The spectrogram, low frequencies below", 120);
-  const map = panel(height, `${words.length} tokens downwards, ${(frames * hop).toFixed(1)} seconds to the right`, Math.min(Math.max(height * 14, 60), 480));
+  const tall = Math.min(Math.max(height * 14, 60), 480);
+  const map = panel(height, `${words.length} tokens downwards, ${(frames * hop).toFixed(1)} seconds to the right`, tall);
+  const ends = element("div", { class: "ends" }, element("span", {}, "0"), element("span", {}, `${(frames * hop).toFixed(1)} s`));
   const row = drawing("rect", { class: "cursor", x: 0, width: frames, height: 1 });
   map.node.append(row);
   const readout = element("p", { class: "readout", role: "status" });
@@ -53,7 +56,7 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
   root.append(
     element("div", { class: "bar" }, clock.node, play),
     element("div", { class: "question", role: "group", "aria-label": "Tokens" }, ...chips),
-    element("section", { class: "panel tapes", "aria-label": "Sound" }, heard.node, map.node, readout),
+    element("section", { class: "panel tapes", "aria-label": "Sound" }, labelled(heard.node, words, tall, false), labelled(map.node, words, tall), labelled(ends, words, tall, false), readout),
   );
   signal.addEventListener("abort", silence);
   onTheme(colour, signal);
@@ -88,7 +91,12 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
     let [first, last] = [best, best];
     while (first > 0 && at(first - 1) >= at(best) / 3) first -= 1;
     while (last < frames - 1 && at(last + 1) >= at(best) / 3) last += 1;
-    return [Math.max(0, first * hop - AROUND), Math.min(frames * hop, (last + 1) * hop + AROUND)];
+    return [first * hop, (last + 1) * hop];
+  }
+
+  function around(t) {
+    const [start, end] = span(t);
+    return [Math.max(0, start - AROUND), Math.min(frames * hop, end + AROUND)];
   }
 
   // Play from one second to another; a line runs along.
@@ -135,7 +143,7 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
     const t = pointed ?? time;
     if (t === null) return samples ? "Point at a token; click it to hear its frames." : "Point at a token.";
     const [start, end] = span(t);
-    return `“${visible(words[t])}”: ${(start + AROUND).toFixed(2)} to ${(end - AROUND).toFixed(2)} s`;
+    return `“${visible(words[t])}”: ${start.toFixed(2)} to ${end.toFixed(2)} s`;
   }
 
   function paint() {

@@ -7,6 +7,7 @@ import { drawing, element } from "../dom.js";
 import { shades, within } from "../pixels.js";
 import { player } from "../player.js";
 import { register } from "../registry.js";
+import { labelled } from "../labelled.js";
 import { direction, visible } from "../text.js";
 import { onTheme, ramp } from "../theme.js";
 
@@ -47,7 +48,7 @@ register("strokes", (data, root, { signal, announce, keyboard }) => {
     element("div", { class: "bar" }, clock.node),
     ...(chips.length && weights ? [element("div", { class: "question", role: "group", "aria-label": "Letters", dir: direction(characters) }, ...chips)] : []),
     element("section", { class: "panel", "aria-label": "The line" }, sheet, readout),
-    ...(stairs ? [element("section", { class: "panel", "aria-label": "The window" }, element("h3", { class: "small" }, "Window on the text: characters × points"), stairs.node)] : []),
+    ...(stairs ? [element("section", { class: "panel", "aria-label": "The window" }, element("h3", { class: "small" }, "Window on the text: characters × points"), stairs.box)] : []),
   );
   onTheme(() => { colour(); paint(); }, signal);
   clock.reset(count);
@@ -90,12 +91,13 @@ register("strokes", (data, root, { signal, announce, keyboard }) => {
     const image = drawing("image", { width: count, height: rows, preserveAspectRatio: "none" });
     const cursor = drawing("rect", { class: "cursor", y: 0, width: 1, height: rows });
     const node = drawing("svg", { class: "tape", viewBox: `0 0 ${count} ${rows}`, preserveAspectRatio: "none", role: "img", "aria-label": `Where the window was: ${rows} characters, ${count} points` }, image, cursor);
-    node.style.height = `${Math.min(Math.max(rows * 11, 60), 320)}px`;
+    const tall = Math.min(Math.max(rows * 14, 60), 420);
+    node.style.height = `${tall}px`;
     node.addEventListener("pointermove", (event) => {
       const [x] = within(node, event);
       if (x >= 0 && x < count) clock.go(Math.floor(x));
     }, { signal });
-    return { node, image, cursor };
+    return { box: labelled(node, characters.slice(0, rows), tall), image, cursor };
   }
 
   function colour() {
