@@ -109,8 +109,9 @@ def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[s
     given = Question.inputs[main]
     if missing:
         raise ValueError(f"also say {' and '.join(f'{name}=…' for name in missing)}")
-    if path.is_dir():
-        found = [each for each in sorted(path.iterdir()) if each.suffix.lower() in given.suffixes]
+    if path.is_dir() and not _whole(path, given):
+        inside = sorted(path.iterdir())
+        found = [each for each in inside if each.suffix.lower() in given.suffixes or _whole(each, given)]
         if not found:
             raise ValueError(f"{path}: no {given.what} ({', '.join(given.suffixes)}) is in it")
     elif not path.exists():
@@ -119,6 +120,11 @@ def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[s
         found = [path]
     for each in found:
         yield Asked(Question(**{**fields, main: each}), str(each), str(each), {main: str(each), **fields})
+
+
+def _whole(path: Path, given: inputs.File) -> bool:
+    """Is a folder one thing that can be asked about, such as a clip with a picture for each frame?"""
+    return bool(given.parts) and path.is_dir() and any(each.suffix.lower() in given.parts for each in path.iterdir())
 
 
 def _objects(Question: Any, typed: Iterator[str], place: str, fields: Mapping[str, Any]) -> Iterator[Asked]:
