@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.views import alignment, page
+from regard.views import alignment, overlay, page
 from regard.views import tape as views
 from regard.views.alignment import Reading
 
@@ -362,6 +362,12 @@ class TestChoices:
             "number 12",
             "number 13",
         ]
+
+    def test_a_single_view_is_headed_unless_it_spells_its_title(self, show):
+        image, maps = np.zeros((3, 8, 8)), np.full((2, 2, 2), 0.25)
+        opened = show(overlay.view(image, ["hop 1", "hop 2"], maps, title="Is it red? yes"))
+        assert opened.locator("h2").inner_text() == "Is it red? yes"
+        assert show(overlay.view(image, ["red", "ball"], maps)).locator("h2").count() == 0
 
     def test_a_view_that_was_left_plays_no_more(self, show):
         opened = show(coffee(), coffee(title="again"))
