@@ -219,7 +219,9 @@ class AskedTask(Task):
 
     def origin(self) -> str:
         """What it was trained on, in a few words."""
-        data = getattr(self.config, "data", "") or self.data
+        if self.data is not None and str(self.data):
+            return Path(self.data).expanduser().name or str(self.data)  # what is above the folder is nobody's business
+        data = getattr(self.config, "data", "")
         return str(data) if data else self.name().replace("_", " ")
 
     def tokens(self) -> dict[str, Any]:

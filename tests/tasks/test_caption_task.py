@@ -81,6 +81,7 @@ def test_without_the_data_it_can_caption(folder, tmp_path):
     made.save(tmp_path / "task")
     (folder / "Flickr8k.token.txt").unlink()
     other = Captions.load(tmp_path / "task")
+    assert Captions(Config(data="flickr8k"), folder, known=made.known).origin() == folder.name
     assert other.words == made.words
     assert other.images([other.photograph(folder / "3.png")])["features"].shape == (1, 4, 112)
 
