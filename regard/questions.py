@@ -113,10 +113,12 @@ class File(Input):
 
     Attributes:
         suffixes: of such files, as they are looked for in a folder.
+        parts: suffixes of the files that a folder holds which is itself what is asked about; none if there are no such.
     """
 
     longest: int = 90_000
     suffixes: ClassVar[tuple[str, ...]] = ()
+    parts: ClassVar[tuple[str, ...]] = ()
     what: ClassVar[str] = "file"
 
     def received(self, value: str) -> bytes:
@@ -140,9 +142,10 @@ class Image(File):
 
 @dataclass(frozen=True)
 class Clip(File):
-    """A clip of video: an .npz or .npy file of arrays."""
+    """A clip of video: an .npz or .npy file of arrays; on the command line also a folder of pictures, its frames."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".npz", ".npy")
+    parts: ClassVar[tuple[str, ...]] = Image.suffixes
     what: ClassVar[str] = "clip"
 
 

@@ -26,7 +26,7 @@ def predict_command(
     where: Where,
     given: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE] [KEY=VALUE]", help="What to answer; standard input if not given. Options."),
+        typer.Argument(metavar="[FILE …] [KEY=VALUE]", help="What to answer; standard input if not given. Options."),
     ] = None,
     ensemble: Ensemble = None,
     data: Data = None,
@@ -34,20 +34,29 @@ def predict_command(
     int8: Int8 = False,
     trust: Trust = False,
 ) -> None:
-    """Answer the lines of a file or of standard input. They stay in order; one without an answer stays empty."""
+    """Answer the lines of files or of standard input, or files themselves, such as pictures and folders of them.
+
+    Answers stay in order; one that is missing stays empty."""
     from regard import runs
 
     model = runs.load(where, *(ensemble or []), data=data, trust=trust)
     known = _options.of(model.answer, lambda: model.Question.inputs)
     words, options = _options.split([*(given or []), *(["as_json=true"] if as_json else [])], known, where)
-    if len(words) > 1:
-        named = " ".join(words[:3]) + (" …" if len(words) > 3 else "")
-        raise ValueError(f"one file, or folder, is answered at a time, not {len(words)}: {named}")
-    if words == [""]:
+    if "" in words:
         raise ValueError("there is nothing to answer: the text is empty")
     if int8:
         model.int8()
-    file = Path(words[0]) if words else None
-    waiting = file is None and sys.stdin is not None and sys.stdin.isatty()
-    for line in model.answer(file, **options):
-        print(line, flush=waiting)
+    files: list[Path | None] = [Path(word) for word in words] or [None]
+    waiting = not words and sys.stdin is not None and sys.stdin.isatty()
+    wrong = 0
+    for file in files:
+        try:
+            for line in model.answer(file, **options):
+                print(line, flush=waiting)
+        except ValueError as error:
+            if len(files) == 1:
+                raise
+            wrong += 1
+            print(error, file=sys.stderr)
+    if wrong:
+        raise ValueError(f"{wrong} of {len(files)} files have no answer, or not all; why is said above")

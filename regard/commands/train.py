@@ -57,7 +57,11 @@ def _next(run: Any) -> list[str]:
     """What one does with a run."""
     from regard import registry
     from regard.predictors.predictor import Predictor, kind_of
+    from regard.questions import File
 
-    kind = registry.task(run.recipe()["task"]["name"]).kind
-    predicts = kind_of(kind).answer is not Predictor.answer
-    return ["evaluate RUN", *(["predict RUN"] if predicts else []), 'show RUN "…"' if kind == "text" else "show RUN"]
+    task = registry.task(run.recipe()["task"]["name"])
+    predicts = kind_of(task.kind).answer is not Predictor.answer
+    main = next(iter(getattr(task, "asks", {}).values()), None)
+    file = f" {main.what}{main.suffixes[0]}" if isinstance(main, File) else ""
+    shows = 'show RUN "…"' if task.kind == "text" else "show RUN"
+    return ["evaluate RUN", *([f"predict RUN{file}"] if predicts else []), shows]

@@ -96,17 +96,42 @@ class Store:
         Args:
             progress: show a bar on stderr; if None, where that is a terminal.
         """
-        keys = [bytes.fromhex(photographs.fingerprint(each)) for each in found]
+        keys, known = self._filled(found, batch, progress, None)
+        rows = np.array([known[keys[each]] for each in found], np.int64)
+        return Features(self._map(len(known)), rows)
+
+    def unreadable(
+        self, found: Sequence[Photograph], *, batch: int = 16, progress: bool | None = None
+    ) -> dict[Photograph, str]:
+        """Which photographs cannot be read, and why. The features of the others are computed on the way, since a
+        photograph must be decoded to know."""
+        wrong: dict[Photograph, str] = {}
+        keys, known = self._filled(found, batch, progress, wrong)
+        why = {keys[each]: told for each, told in wrong.items() if each in keys}  # files of one content are tried once
+        return wrong | {each: why[key] for each, key in keys.items() if key not in known}
+
+    def _filled(
+        self, found: Sequence[Photograph], batch: int, progress: bool | None, wrong: dict[Photograph, str] | None
+    ) -> tuple[dict[Photograph, bytes], dict[bytes, int]]:
+        """The key of each photograph, and the row of each key, after what is missing was computed; see
+        :func:`_noted`."""
+        keys: dict[Photograph, bytes] = {}
+        for each in dict.fromkeys(found):
+            with _noted(each, wrong):
+                keys[each] = bytes.fromhex(photographs.fingerprint(each))
         known = self._known()
-        if any(key not in known for key in keys):
+        if any(key not in known for key in keys.values()):
             with self._writing():
                 known = self._mend()  # another process may have been here
-                missing = {key: each for key, each in zip(keys, found) if key not in known}
+                missing: dict[bytes, Photograph] = {}
+                for each, key in keys.items():
+                    if key not in known:
+                        missing.setdefault(key, each)
                 if missing:
-                    self._append(list(missing.items()), batch, sys.stderr.isatty() if progress is None else progress)
+                    shown = sys.stderr.isatty() if progress is None else progress
+                    self._append(list(missing.items()), batch, shown, wrong)
             known = self._known()
-        rows = np.array([known[key] for key in keys], np.int64)
-        return Features(self._map(len(known)), rows)
+        return keys, known
 
     def __len__(self) -> int:
         return len(self._known())
@@ -136,15 +161,25 @@ class Store:
                 os.truncate(self.folder / name, count * size)
         return self._known()
 
-    def _append(self, missing: list[tuple[bytes, Photograph]], batch: int, progress: bool) -> None:
+    def _append(
+        self,
+        missing: list[tuple[bytes, Photograph]],
+        batch: int,
+        progress: bool,
+        wrong: dict[Photograph, str] | None,
+    ) -> None:
         groups = [missing[first : first + batch] for first in range(0, len(missing), batch)]
         with (self.folder / "grids").open("ab") as grids, (self.folder / "keys").open("ab") as keys:
             for group in _tracked(groups, len(missing), progress):
-                pixels = [photographs.read(each, self.size, fit=self.fit) for _, each in group]
-                grids.write(self.compute(np.stack(pixels)).half().numpy().tobytes())
-                _to_disk(grids)
-                keys.write(b"".join(key for key, _ in group))
-                _to_disk(keys)
+                pixels = {}
+                for key, each in group:
+                    with _noted(each, wrong):
+                        pixels[key] = photographs.read(each, self.size, fit=self.fit)
+                if pixels:
+                    grids.write(self.compute(np.stack(list(pixels.values()))).half().numpy().tobytes())
+                    _to_disk(grids)
+                    keys.write(b"".join(pixels))
+                    _to_disk(keys)
 
     def _map(self, count: int) -> np.ndarray:
         shape = (count, self.side**2, self.width)
@@ -162,6 +197,17 @@ class Store:
 
                 fcntl.flock(handle, fcntl.LOCK_EX)
             yield
+
+
+@contextmanager
+def _noted(each: Photograph, wrong: dict[Photograph, str] | None) -> Iterator[None]:
+    """What is wrong with a photograph is noted in ``wrong``, if that is there, and raised otherwise."""
+    try:
+        yield
+    except ValueError as error:
+        if wrong is None:
+            raise ValueError(f"{error}. Mend it, or leave such pictures out with --skip-bad") from None
+        wrong[each] = str(error)
 
 
 def _tracked(groups: Iterable[list[Any]], total: int, progress: bool) -> Iterator[list[Any]]:

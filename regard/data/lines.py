@@ -34,11 +34,13 @@ class BadLines:
     first: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, file: Path | str, line: int, what: str, number: int = 1) -> None:
-        """Note ``number`` bad lines of a kind; the first of them is ``file``:``line``."""
+        """Note ``number`` bad lines of a kind; the first of them is ``file``:``line``, or the
+        whole file if the line is 0."""
+        place = f"{file}:{line}" if line else str(file)
         if not self.skip:
-            raise ValueError(f"{file}:{line}: {what}. Mend it, or leave such lines out with --skip-bad")
+            raise ValueError(f"{place}: {what}. Mend it, or leave such lines out with --skip-bad")
         self.counts[kind] = self.counts.get(kind, 0) + number
-        self.first.setdefault(kind, f"{file}:{line}")
+        self.first.setdefault(kind, place)
 
     @property
     def total(self) -> int:
@@ -88,7 +90,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             try:
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise ValueError(f"{path}:{number}: not UTF-8 text ({error.reason})") from None
+                raise ValueError(f"{path}:{number}: not UTF-8 text ({error.reason}); save it as UTF-8") from None
             yield number, line.rstrip("\r\n")
 
 

@@ -182,12 +182,14 @@ class Album:
                     self._stems.setdefault(name.rpartition(".")[0], photograph)
 
     def find(self, name: str) -> Photograph | None:
-        """The photograph of that name, if there is one."""
+        """The photograph of that name, if there is one; folders in it may end in a backslash, as Windows has them."""
         if name in self._names:
             return self._names[name]
         inside = self.home / name  # it may say in which folder
         if inside.is_file():
             return Photograph(inside)
+        if "\\" in name:
+            return self.find(name.replace("\\", "/"))
         return self._stems.get(name.rpartition(".")[0])
 
 

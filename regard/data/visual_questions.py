@@ -5,7 +5,7 @@ DAQUAR      ``qa_pairs.txt``: a question that names its image (``what is on the 
             the answer, sometimes several with commas between; ``image3.png`` or the like in a folder or zip archive
 VQA         ``OpenEnded_mscoco_train2014_questions.json`` and ``mscoco_train2014_annotations.json``, also in
             ``annotations/``, ten answers to a question; the images, ``COCO_train2014_000000000001.jpg``, in
-            ``train2014/`` or ``train2014.zip``; the same for ``val2014``
+            ``train2014/`` or ``train2014.zip``; the same for ``val2014``, and for VQA v2, ``v2_…``
 folder      ``questions.tsv``: a file, a tab, a question, a tab, an answer
 ==========  ===========================================================================================================
 
@@ -27,7 +27,7 @@ from regard.data.photographs import Album, Photograph, divided
 PAIRS = "qa_pairs.txt"
 TABLE = "questions.tsv"
 TEST, VALID = 0.195, 0.08
-_VQA = "OpenEnded_*_questions.json"
+_VQA = "*OpenEnded_*_questions.json"
 _IMAGE = re.compile(r"\bimage\s?\d+\b")
 _END = re.compile(r"(?:\s+(?:in|on|of|from)\s+(?:the|this)?\s*image)?\s*\?*\s*$")
 
@@ -113,7 +113,7 @@ def _pairs(folder: Path, bad: BadLines) -> list[Asked]:
 def _vqa(folder: Path, bad: BadLines) -> Splits:
     splits: Splits = {}
     for path in sorted([*folder.glob(_VQA), *folder.glob(f"annotations/{_VQA}")]):
-        part = path.stem.removeprefix("OpenEnded_").removesuffix("_questions")  # mscoco_train2014
+        part = path.stem.replace("OpenEnded_", "", 1).removesuffix("_questions")  # mscoco_train2014, v2_mscoco_…
         year = part.rpartition("_")[2]
         split = "train" if year.startswith("train") else "valid" if year.startswith("val") else None
         answers = path.with_name(f"{part}_annotations.json")

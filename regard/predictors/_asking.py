@@ -114,8 +114,9 @@ def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[s
     given = Question.inputs[main]
     if missing:
         raise ValueError(f"also say {' and '.join(f'{name}=…' for name in missing)}")
-    if path.is_dir():
-        found = [each for each in sorted(path.iterdir()) if each.suffix.lower() in given.suffixes]
+    if path.is_dir() and not _whole(path, given):
+        inside = sorted(path.iterdir())
+        found = [each for each in inside if each.suffix.lower() in given.suffixes or _whole(each, given)]
         if not found:
             raise ValueError(f"{path}: no {given.what} ({', '.join(given.suffixes)}) is in it")
     elif not path.exists():
@@ -125,6 +126,11 @@ def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[s
     for each in found:
         question = Question(**{**fields, main: each})
         yield Asked(question, str(each), str(each), {main: str(each), **fields}, path.is_dir())
+
+
+def _whole(path: Path, given: inputs.File) -> bool:
+    """Is a folder one thing that can be asked about, such as a clip with a picture for each frame?"""
+    return bool(given.parts) and path.is_dir() and any(each.suffix.lower() in given.parts for each in path.iterdir())
 
 
 def _objects(Question: Any, typed: Iterator[str], place: str, fields: Mapping[str, Any]) -> Iterator[Asked]:

@@ -180,7 +180,9 @@ class Predictor:
                 pictures.append(picture)
                 if text := picture.terminal():
                     yield text
-        if out is not None and pictures:
+        if out is not None and not pictures:
+            raise ValueError(f"{out}: not written, there is nothing to draw of what was answered")
+        if out is not None:
             yield from write(out, pictures, title=self.name)
 
 

@@ -8,11 +8,11 @@ trained along.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from regard.questions import Image, Input, Number
 from regard.tasks.task import VISION, AskedTask, Batch, check_split
 
 SCENES = "scenes"
+E = TypeVar("E")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class ImageConfig:
     valid_size: int = 500
     test_size: int = 500
     skip_bad: bool = False
-    """Count and leave out entries without an image and images without an entry."""
+    """Count and leave out entries without an image, or with one that cannot be read, and images without an entry."""
     data_seed: int = 0
     """Of scenes."""
 
@@ -93,6 +94,7 @@ class ImageTask(AskedTask):
     config: ImageConfig
 
     def __init__(self, config: Any, data: Any = None, *, known: Any = None):
+        self._readable: dict[str, list[Any]] = {}
         self._kept_features = lru_cache(maxsize=len(SPLITS))(self._computed)
         self._kept_scene = lru_cache(maxsize=4096)(self._drawn)
         super().__init__(config, data, known=known)
@@ -116,11 +118,14 @@ class ImageTask(AskedTask):
         return BadLines(self.config.skip_bad)
 
     def part_of(self, splits: Mapping[str, list[Any]], split: str) -> list[Any]:
-        """A split, if it is there."""
+        """A split, if it is there; with ``skip_bad`` without the entries whose photograph cannot be read."""
         if check_split(split) not in splits:
-            there = ", ".join(splits)
-            raise ValueError(f"{self.data or self.config.data}: there are no images for {split!r}, only for {there}")
-        return splits[split]
+            raise ValueError(f"{self.data or self.config.data}: {no_split('images', split, splits)}")
+        if not self.config.skip_bad:
+            return splits[split]
+        if split not in self._readable:
+            self._readable[split] = readable(self.store, splits[split], lambda each: [each.photograph], self.bad)
+        return self._readable[split]
 
     @property
     def features_width(self) -> int:
@@ -183,7 +188,7 @@ class ImageTask(AskedTask):
 
     def image(self, question: Any) -> Item:
         """The picture of a question, or a test picture."""
-        return self.photograph(question.image) if question.image else self.numbered("test", question.example)
+        return self.photograph(question.image) if question.image else self.numbered(self.shown, question.example)
 
     def photograph(self, source: Source) -> Item:
         """A photograph; one trained on scenes sees it small."""
@@ -221,6 +226,26 @@ class ImageTask(AskedTask):
 
     def origin(self) -> str:
         return "generated scenes" if self.generated else super().origin()
+
+
+def readable(
+    store: Store, entries: Sequence[E], photographs_of: Callable[[E], Iterable[Photograph | None]], bad: BadLines
+) -> list[E]:
+    """The entries all of whose photographs can be read; the others are counted."""
+    seen = {photograph for each in entries for photograph in photographs_of(each) if photograph is not None}
+    broken = store.unreadable(sorted(seen))
+    for photograph, why in broken.items():
+        bad.add("that cannot be read", str(photograph), 0, why)
+    found = [each for each in entries if broken.keys().isdisjoint(filter(None, photographs_of(each)))]
+    if not found:
+        raise ValueError(f"{next(iter(broken))}: no picture of its split can be read")
+    return found
+
+
+def no_split(what: str, split: str, there: Iterable[str]) -> str:
+    """That there is nothing for a split, and what to do."""
+    found = [each for each in SPLITS if each in set(there)]
+    return f"there are no {what} for {split!r}, only for {' and '.join(found)}: --split {found[-1]}"
 
 
 def pixels_of(images: Sequence[np.ndarray]) -> Batch:

@@ -183,7 +183,7 @@ class Cooking(ImageTask):
         return found
 
     def _part(self, split: str) -> list[Recipe]:
-        return self._recipes[check_split(split)]
+        return self.part_of(self._recipes, split)
 
     def photographs_of(self, split: str) -> list[Photograph]:
         return [recipe.photograph for recipe in self._part(split) if recipe.photograph is not None]
@@ -229,7 +229,7 @@ class Cooking(ImageTask):
         """A picture, with ingredients or without; ingredients alone; or a test dish."""
         typed = [part for part in re.split(r"[,\n;]", question.ingredients) if part.strip()]
         if not typed:
-            return self.item("test", question.example) if not question.image else self._meal(question.image, None)
+            return self.item(self.shown, question.example) if not question.image else self._meal(question.image, None)
         named = tuple(self.names.of(typed))
         if not named:
             most = ", ".join(self.names.known[:8])

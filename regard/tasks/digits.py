@@ -140,13 +140,13 @@ class Digits(Task):
                 place = locate(where)
             except ValueError as error:
                 raise ValueError(f"{error}; digits can also be made: data={DRAWN}") from None
-            if config.kind == "npz":
-                found = files.read_npz(place)
-            elif config.kind == "folder":
-                channels = 3 if config.colour else 1
-                found = files.read_image_folder(place, config.size, channels, config.data_seed)
-            else:
-                found = files.read_idx_folder(place)
+            try:
+                found = self._read(place)
+            except ValueError as error:
+                if config.kind == "folder" or (not any(place.glob("*/*.png")) and not any(place.glob("*/*.jpg"))):
+                    raise
+                told = "pictures in a folder for each class are read with kind=folder size=28, or another size"
+                raise ValueError(f"{error}; {told}") from None
             found = files.kept_apart(found, config.valid)
         if config.examples:
             found["train"] = found["train"].part(slice(config.examples))
@@ -154,6 +154,16 @@ class Digits(Task):
             if not len(part):
                 raise ValueError(f"{where}: no picture is in the split {split!r}")
         return found
+
+    def _read(self, place: Path) -> dict[str, Pictures]:
+        """What lies on disk."""
+        if self.config.kind == "npz":
+            return files.read_npz(place)
+        if self.config.kind == "folder":
+            return files.read_image_folder(
+                place, self.config.size, 3 if self.config.colour else 1, self.config.data_seed
+            )
+        return files.read_idx_folder(place)
 
     @cached_property
     def house_numbers(self) -> dict[str, Numbers]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -194,11 +195,20 @@ class AskedTask(Task):
         """What of an item may stand along the weights of an attention, by the names that systems declare."""
         return {}
 
+    @cached_property
+    def shown(self) -> str:
+        """The split that examples are of: test, or validation where the data have no test split, as COCO's."""
+        for split in ("test", "valid"):
+            with suppress(ValueError, OSError):
+                if self.count(split):
+                    return split
+        return "test"
+
     def suggested(self) -> list[dict[str, Any]]:
-        """A few questions to start from: values of their fields. Those of the test split, where it is at hand and
-        questions have a field ``example``."""
+        """A few questions to start from: values of their fields. Those of the split that is :attr:`shown`, where
+        it is at hand and questions have a field ``example``."""
         try:
-            return [{"example": number} for number in range(min(5, self.count("test")))]
+            return [{"example": number} for number in range(min(5, self.count(self.shown)))]
         except (ValueError, OSError):
             return [dict(values) for values in self.without_data]
 
@@ -209,7 +219,9 @@ class AskedTask(Task):
 
     def origin(self) -> str:
         """What it was trained on, in a few words."""
-        data = getattr(self.config, "data", "") or self.data
+        if self.data is not None and str(self.data):
+            return Path(self.data).expanduser().name or str(self.data)  # what is above the folder is nobody's business
+        data = getattr(self.config, "data", "")
         return str(data) if data else self.name().replace("_", " ")
 
     def tokens(self) -> dict[str, Any]:

@@ -11,7 +11,8 @@ A batch has ``target`` (B, T + 1) from bos to eos and ``target_lengths`` (B,), t
 length. In evaluation a clip has all its captions as references.
 
 A question is a test clip by its number, or a file: an ``.npz`` with ``features`` (frames, width) as the system was
-trained on, or with ``images`` (frames, height, width, 3) of bytes, where the system was trained on pictures.
+trained on, or, where the system was trained on pictures, one with ``images`` (frames, height, width, 3) of bytes or a
+folder with a picture for each frame.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from regard.decode.written import Written
 from regard.metrics import pointing
 from regard.questions import Clip, Input, Number
 from regard.tasks._captions import Described, measured, targets
+from regard.tasks._images import no_split, readable
 from regard.tasks._words import Vocabulary
 from regard.tasks.task import VISION, Batch, check_split
 
@@ -78,7 +80,7 @@ class Config:
     valid_size: int = 300
     test_size: int = 300
     skip_bad: bool = False
-    """Count and leave out captions without a clip."""
+    """Count and leave out captions without a clip, and clips with a frame that cannot be read."""
     data_seed: int = 0
     """Of generated clips."""
 
@@ -120,6 +122,7 @@ class VideoCaptions(Described):
     config: Config
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
+        self._readable: dict[str, list[clips.Clip]] = {}
         super().__init__(config, data, known=known)
         self._kept_features = lru_cache(maxsize=len(SPLITS))(self._computed)
         self._kept_clip = lru_cache(maxsize=512)(self._drawn)
@@ -169,9 +172,12 @@ class VideoCaptions(Described):
 
     def _part(self, split: str) -> list[clips.Clip]:
         if check_split(split) not in self._clips:
-            there = ", ".join(self._clips)
-            raise ValueError(f"{self.data or self.config.data}: there are no clips for {split!r}, only for {there}")
-        return self._clips[split]
+            raise ValueError(f"{self.data or self.config.data}: {no_split('clips', split, self._clips)}")
+        if not self.config.skip_bad:
+            return self._clips[split]
+        if split not in self._readable:
+            self._readable[split] = readable(self.store, self._clips[split], self._frames, self.bad)
+        return self._readable[split]
 
     def features(self, split: str) -> list[np.ndarray]:
         """The features (F, width) of the frames of each clip of a split."""
@@ -221,11 +227,13 @@ class VideoCaptions(Described):
         return Item(self.features(split)[number], photographs=self._frames(self._part(split)[number]))
 
     def read(self, question: Any) -> Item:
-        return self._given(question.clip) if question.clip else self.item("test", question.example)
+        return self._given(question.clip) if question.clip else self.item(self.shown, question.example)
 
     def _given(self, source: Path | bytes) -> Item:
         """A clip from a file."""
         name = "the clip" if isinstance(source, bytes) else str(source)
+        if isinstance(source, Path) and source.is_dir():
+            return self._framed(source)
         pixels = clips.pixels(source) if self.known["pictured"] else None
         if pixels is None:
             if self.generated:
@@ -238,6 +246,19 @@ class VideoCaptions(Described):
         size = self.config.pixels if self.generated else self.config.size
         pixels = np.stack([photographs.resized(frame, size, fit=self.config.fit) for frame in pixels])
         return Item(pixels=pixels) if self.generated else Item(self.store.compute(pixels).mean(1).numpy(), pixels)
+
+    def _framed(self, folder: Path) -> Item:
+        """A clip from a folder with a picture for each frame."""
+        if not self.known["pictured"]:
+            wanted = f"an .npz or .npy file with {self.known['width']} features a frame is wanted"
+            raise ValueError(f"{folder}: a folder of pictures, but {wanted}")
+        found = clips.frames_of(folder)
+        chosen = [found[number] for number in clips.spaced(len(found), self.config.frames)]
+        size = self.config.pixels if self.generated else self.config.size
+        pixels = np.stack([photographs.read(each, size, fit=self.config.fit) for each in chosen])
+        if self.generated:
+            return Item(pixels=pixels)
+        return Item(self.store.compute(pixels).mean(1).numpy(), photographs=tuple(chosen))
 
     def batches(self, items: Sequence[Item]) -> Iterator[tuple[Sequence[int], Batch]]:
         for first in range(0, len(items), self.config.batch):

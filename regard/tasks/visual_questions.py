@@ -169,7 +169,7 @@ class VisualQuestions(ImageTask):
         """One's own picture with a question, or a test picture with its own question or another."""
         typed = question.question.strip()
         if not question.image:
-            found = self.item("test", question.example)
+            found = self.item(self.shown, question.example)
             return dataclasses.replace(found, question=typed, answers=()) if typed else found
         if not typed:
             raise ValueError("a picture needs a question about it: question=…")

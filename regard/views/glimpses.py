@@ -23,6 +23,7 @@ from regard.views._pixels import COLOURS, beside, packed, paint, pictures, save_
 from regard.views._shared import INK, MUTED, as_array
 from regard.views.page import Quantized, View
 from regard.views.picture import Picture
+from regard.views.text import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,8 +63,9 @@ def figure(
         raise ValueError(f"{count} images are drawn, but {len(labels)} labels came")
     names = _names(classes, probability)
     head, below = (0.42 if title else 0.0), (0.26 if labels else 0.0)
+    between = "  " if max(map(len, names)) < 4 else "\n"  # what is wider than a patch runs into the next
     side = 1.0 if scales == 1 else _SMALL  # of a patch
-    stack = 0.2 + scales * (side + _GAP) - _GAP + 0.22
+    stack = 0.2 + scales * (side + _GAP) - _GAP + (0.38 if between == "\n" else 0.22)
     tall = max(_LARGE, stack) + below + 0.2
     width = max(_PAD + _LARGE + 0.35 + steps * (side + _GAP) + _PAD, 0.1 * len(title or "") + 2 * _PAD)
     height = head + count * tall + _PAD
@@ -86,7 +88,9 @@ def figure(
                     colour = MUTED if numbers is None else _colour(numbers[t])
                     small.set_title(str(t + 1), fontsize=9, color=colour, pad=3)
             best = int(probability[row, t].argmax())
-            small.set_xlabel(f"{names[best]}  {100 * probability[row, t, best]:.0f} %", fontsize=8.5, color=INK)
+            name, share = shorten(names[best], 12 if scales > 1 else 16), f"{100 * probability[row, t, best]:.0f} %"
+            told = f"{name}{between}{share}"
+            small.set_xlabel(told, fontsize=8.5, color=INK, linespacing=1.1, parse_math=False)
     return drawing
 
 

@@ -102,6 +102,9 @@ def test_vqa(vqa):
     one = found["valid"][0]
     assert one.photograph.file.name == "COCO_val2014_000000000050.jpg"
     assert one.question == "Is it red?" and one.answers == ["yes"] * 7 + ["no"] * 3
+    for path in vqa.glob("*.json"):
+        path.rename(path.with_name(f"v2_{path.name}"))  # VQA v2 has the same format
+    assert visual_questions.read(vqa) == found
 
 
 def test_vqa_that_cannot_be_read(vqa):

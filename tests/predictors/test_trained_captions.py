@@ -1,6 +1,7 @@
 """What is measured of captions, on systems whose answers are known."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from PIL import Image
 
 from regard import registry, runs
 from regard.axes import Words
+from regard.commands.predict import predict_command
+from regard.commands.train import _next
 from regard.data import scenes
 from regard.decode.written import Written
 from regard.metrics.pointing import cells_of
@@ -73,9 +76,21 @@ def test_photographs_are_captioned(tmp_path):
     assert json.loads(line).keys() == {"image", "text", "answers"}
     with pytest.raises(ValueError, match="say which picture"):
         list(found.answer(None))
+    found.write = lambda items, **_: [[Written(Words([]), None, 0.0, 0.0, {}, item)] for item in items]
+    with pytest.raises(ValueError, match=r"a\.png: not written, there is nothing to draw"):
+        list(found.show([str(tmp_path / "a.jpg")], tmp_path / "a.png"))
 
 
-def test_a_broken_photograph_takes_no_other_with_it(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("task", "predict"),
+    [("captions", ["predict RUN picture.jpg"]), ("video_captions", ["predict RUN clip.npz"]), ("tracking", [])],
+)
+def test_what_one_may_do_next_can_be_done(task, predict):
+    run = SimpleNamespace(recipe=lambda: {"task": {"name": task}})
+    assert _next(run) == ["evaluate RUN", *predict, "show RUN"]
+
+
+def test_a_broken_photograph_takes_no_other_with_it(tmp_path, capsys, monkeypatch):
     found = model()
     for name in ("a.png", "z.png"):
         Image.new("RGB", (30, 20), "red").save(tmp_path / name)
@@ -87,3 +102,9 @@ def test_a_broken_photograph_takes_no_other_with_it(tmp_path, capsys):
     with pytest.raises(ValueError, match="1 of 3 questions have no answer"):
         next(lines)
     assert "text.jpg: not a JPEG" in capsys.readouterr().err
+    monkeypatch.setattr(runs, "load", lambda *where, **_: found)
+    with pytest.raises(ValueError, match="1 of 3 files have no answer"):  # as a shell writes *.png
+        predict_command("a run", [str(tmp_path / name) for name in ("a.png", "text.jpg", "z.png")])
+    out, err = capsys.readouterr()
+    assert [line.partition("\t")[0].rpartition("/")[2] for line in out.splitlines()] == ["a.png", "z.png"]
+    assert "text.jpg: not a JPEG" in err

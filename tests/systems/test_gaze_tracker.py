@@ -9,6 +9,8 @@ import torch
 from regard.data import films
 from regard.metrics import tracking
 from regard.systems.gaze_tracker import POLICIES, Config, GazeTracker
+from regard.tasks import tracking as tracking_task
+from regard.tasks.tracking import Tracking
 
 
 def small(**options):
@@ -129,11 +131,14 @@ def test_a_film_is_read_and_a_bad_one_named(tmp_path):
     path = tmp_path / "film.npz"
     np.savez(path, frames=np.zeros((3, 4, 5), np.uint8), boxes=np.ones((3, 4), np.float32))
     assert films.read(tmp_path).frames.shape == (3, 1, 4, 5)
+    task = Tracking(tracking_task.Config(trained=2), tmp_path)
+    learning, measured = (task.loader(split).report() for split in ("train", "test"))
+    assert "measure on another" in learning and not measured
     np.savez(path, frames=np.zeros((3, 4, 5), np.uint8), boxes=np.ones((2, 4), np.float32))
     with pytest.raises(ValueError, match=r"film\.npz: frames"):
         films.read(path)
     path.write_bytes(b"no film")
-    with pytest.raises(ValueError, match=r"film\.npz: not a film"):
+    with pytest.raises(ValueError, match=r"film\.npz: not a film, an \.npz file with arrays frames and boxes$"):
         films.read(path)
 
 

@@ -71,8 +71,9 @@ def test_references_and_images_of_a_split(folder):
     torch.testing.assert_close(made.images([made.item("valid", 2)])["features"][0], made.features("valid")[2])
     prepared = made.images([made.photograph(folder / "10.png")])["features"][0]
     torch.testing.assert_close(prepared, made.features("valid")[2], atol=0.02, rtol=1e-3)
-    with pytest.raises(ValueError, match="there are no images for 'test', only for"):
+    with pytest.raises(ValueError, match="no images for 'test', only for train and valid: --split valid"):
         made.loader("test")
+    assert made.shown == "valid" and made.suggested()[-1] == {"example": 3}  # for who looks, not for who measures
 
 
 def test_without_the_data_it_can_caption(folder, tmp_path):
@@ -80,6 +81,7 @@ def test_without_the_data_it_can_caption(folder, tmp_path):
     made.save(tmp_path / "task")
     (folder / "Flickr8k.token.txt").unlink()
     other = Captions.load(tmp_path / "task")
+    assert Captions(Config(data="flickr8k"), folder, known=made.known).origin() == folder.name
     assert other.words == made.words
     assert other.images([other.photograph(folder / "3.png")])["features"].shape == (1, 4, 112)
 
@@ -92,10 +94,19 @@ def test_a_missing_image_is_an_error_or_left_out(folder):
     assert left.count("train") == 7 and "left out" in left.loader("train").report()
 
 
-def test_a_broken_photograph_is_named(folder):
-    (folder / "3.png").write_text("x")
-    with pytest.raises(ValueError, match=r"3\.png: not a JPEG, PNG or WebP image"):
+def test_a_broken_photograph_is_named_or_left_out(folder):
+    for number in (1, 3):  # two of one content
+        (folder / f"{number}.png").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"1\.png: not a JPEG, PNG or WebP image.* with --skip-bad"):
         task(folder).loader("train")
+    left = task(folder, skip_bad=True)
+    report = left.loader("train").report()
+    assert left.count("train") == 6 and left.features("train").shape[0] == len(left.references("train", range(6)))
+    assert f"left out 2 bad lines: 2 that cannot be read (first: {folder / '1.png'})" in report
+    for number in range(8, 12):
+        (folder / f"{number}.png").write_text("x")
+    with pytest.raises(ValueError, match=r"10\.png: no picture of its split can be read"):
+        left.loader("valid")
 
 
 def scenic(**changes):

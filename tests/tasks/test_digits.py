@@ -119,6 +119,9 @@ class TestFiles:
             Digits(Config(kind="folder", size=8), tmp_path)
         with pytest.raises(ValueError, match="say which, size"):
             Config(kind="folder")
+        for kind in ("plain", "npz"):
+            with pytest.raises(ValueError, match="in a folder for each class are read with kind=folder size=28"):
+                Digits(Config(kind=kind), tmp_path)
 
     def test_no_data_says_how_to_go_on(self, tmp_path, monkeypatch):
         monkeypatch.setenv("REGARD_DATA", str(tmp_path))

@@ -11,10 +11,12 @@ from PIL import Image
 
 from regard import registry, runs
 from regard.axes import Words
-from regard.data import moves
+from regard.data import SPLITS, moves
 from regard.data.tokens import BOS, EOS, UNKNOWN
 from regard.decode.written import Written
+from regard.predictors import _asking
 from regard.predictors.writer import Writer
+from regard.questions import form
 from regard.tasks.video_captions import Config, Item, VideoCaptions
 
 SAID = ["A man runs.", "a man is running", "the man runs", "A zebra !"]
@@ -112,6 +114,14 @@ def test_folders_of_frames_pass_the_backbone(tmp_path):
     images = np.stack([np.asarray(Image.open(each.file)) for each in item.photographs])
     given = made._given(file(images=images))
     assert np.allclose(given.features, item.features, atol=0.02)
+    framed = made._given(item.photographs[0].file.parent)
+    assert np.allclose(framed.features, item.features, atol=0.02) and framed.photographs == item.photographs
+    (one,) = _asking.named(form("Watch", **made.asks), str(tmp_path / "data" / "c1"), {})
+    assert one.question.clip == tmp_path / "data" / "c1"
+    assert len(list(_asking.named(form("Watch", **made.asks), str(tmp_path / "data"), {}))) == 4
+    made._part("train")[0].photographs[2].file.write_bytes(b"")
+    broken = task(tmp_path / "data", size=32, stage=5, store=str(tmp_path / "store"), skip_bad=True)
+    assert sum(map(broken.count, SPLITS)) == 3
     shown = made.axes(item)["frames"].images()
     assert shown.shape == (3, 3, 96, 96) and 0 <= shown.min() < shown.max() <= 1
     assert made.axes(given)["frames"].images().shape == (3, 3, 32, 32)
@@ -119,8 +129,10 @@ def test_folders_of_frames_pass_the_backbone(tmp_path):
     assert torch.equal(batch["features"][0], torch.from_numpy(item.features))
 
 
-def test_features_alone_have_nothing_to_show(msvd):
+def test_features_alone_have_nothing_to_show(msvd, tmp_path):
     made = task(msvd)
+    with pytest.raises(ValueError, match=r"a folder of pictures, but .* with 6 features a frame is wanted"):
+        made._given(tmp_path)
     assert made.axes(made.item("test", 0))["frames"].images is None
 
 

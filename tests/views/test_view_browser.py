@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.views import alignment, page
+from regard.views import alignment, overlay, page
 from regard.views import tape as views
 from regard.views.alignment import Reading
 
@@ -362,6 +362,26 @@ class TestChoices:
             "number 12",
             "number 13",
         ]
+
+    def test_a_single_view_is_headed_unless_it_spells_its_title(self, show):
+        image, maps = np.zeros((3, 8, 8)), np.full((2, 2, 2), 0.25)
+        opened = show(overlay.view(image, ["hop 1", "hop 2"], maps, title="Is it red? yes"))
+        assert opened.locator("h2").inner_text() == "Is it red? yes"
+        assert show(overlay.view(image, ["red", "ball"], maps)).locator("h2").count() == 0
+
+    def test_a_place_of_an_image_tells_which_words_looked_there(self, show):
+        maps = np.array([[[0.7, 0.1], [0.1, 0.1]], [[0.1, 0.1], [0.2, 0.6]]])
+        opened = show(overlay.view(np.zeros((3, 8, 8)), ["red", "ball"], maps))
+        image, readout = opened.locator(".field svg"), opened.locator(".readout")
+        box = image.bounding_box()
+        opened.mouse.click(box["x"] + box["width"] * 0.8, box["y"] + box["height"] * 0.8)
+        opened.mouse.move(0, 0)
+        assert "Row 2, column 2" in readout.inner_text()
+        assert readout.inner_text().index("ball") < readout.inner_text().index("red")
+        opened.mouse.click(box["x"] + box["width"] * 0.2, box["y"] + box["height"] * 0.2)
+        assert readout.inner_text().index("red") < readout.inner_text().index("ball")
+        opened.get_by_role("button", name="ball").hover()
+        assert "the strongest of 2 × 2 places" in readout.inner_text()
 
     def test_a_view_that_was_left_plays_no_more(self, show):
         opened = show(coffee(), coffee(title="again"))

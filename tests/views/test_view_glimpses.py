@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -34,13 +36,17 @@ def test_a_figure_has_the_image_and_all_patches():
     assert f"{'abcd'[best]}  {100 * parts['probability'][0, 0, best]:.0f} %" in texts and "two" in texts
 
 
-def test_nothing_is_cut_off():
-    drawing = glimpses.figure(**seen(), sides=[5, 10], labels=["7, right", "3, but it is 8"], title="A title")
+@pytest.mark.parametrize("classes", [None, ["square", "triangle", "a class of a long name", "circle"]])
+def test_nothing_is_cut_off(classes):
+    labels = ["7, right", "3, but it is 8"]
+    drawing = glimpses.figure(**seen(), sides=[5, 10], labels=labels, title="A title", classes=classes)
     renderer = drawing.canvas.get_renderer()
     width, height = drawing.bbox.width, drawing.bbox.height
     for axes in drawing.axes:
         box = axes.get_tightbbox(renderer)
         assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
+    told = [axes.xaxis.label.get_window_extent(renderer) for axes in drawing.axes if axes.get_xlabel()]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(told, 2))
 
 
 def test_frames_and_games(tmp_path):

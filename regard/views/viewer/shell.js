@@ -60,12 +60,22 @@ export function show(root, content) {
       else item.firstChild.removeAttribute("aria-current");
     });
     const place = element("div");
-    main.replaceChildren(views.length > 1 ? element("h2", {}, element("bdi", {}, views[index].title)) : "", place);
-    leave = mount(place, views[index], { keyboard: document, shown: () => { root.dataset.ready = index + 1; } });
+    const { kind, title: heading } = views[index];
+    main.replaceChildren(place);
+    leave = mount(place, views[index], { keyboard: document, shown });
+
+    // A single picture needs a heading, too, such as the question that it answers, unless it spells that itself.
+    function shown() {
+      const told = heading === title || heading === kind || letters(place.textContent).includes(letters(heading));
+      if (views.length > 1 || !told) main.prepend(element("h2", {}, element("bdi", {}, heading)));
+      root.dataset.ready = index + 1;
+    }
   }
   addEventListener("hashchange", open);
   open();
 }
+
+const letters = (text) => text.replace(/\s+/g, "");
 
 function list(links) {
   const filter = element("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the list" });

@@ -20,7 +20,32 @@ register("overlay", (data, root, { signal, announce, keyboard }) => {
   );
   const readout = element("p", { class: "readout", role: "status" });
   root.append(...text.nodes, field, element("section", { class: "panel strip", "aria-label": "All words" }, ...small));
+
+  // Which words looked at a place: the one under the pointer, or the one that was clicked.
+  let kept = null;
+  const at = (event) => {
+    const box = field.querySelector("svg").getBoundingClientRect();
+    const x = Math.floor(((event.clientX - box.left) / box.width) * wide);
+    const y = Math.floor(((event.clientY - box.top) / box.height) * high);
+    return x >= 0 && x < wide && y >= 0 && y < high ? y * wide + x : null;
+  };
+  const looking = (place) => { readout.textContent = place === null ? told() : lookers(place); };
+  field.addEventListener("pointermove", (event) => looking(at(event) ?? kept), { signal });
+  field.addEventListener("pointerleave", () => looking(kept), { signal });
+  field.addEventListener("click", (event) => {
+    const place = at(event);
+    kept = place === kept ? null : place;
+    looking(kept);
+    announce(readout.textContent);
+  }, { signal });
   text.start();
+
+  function lookers(place) {
+    const share = (t) => weights.values[t * high * wide + place];
+    const order = words.map((_, t) => t).sort((a, b) => share(b) - share(a)).slice(0, 3);
+    const named = order.map((t) => `“${visible(words[t])}” ${percent(share(t) * weights.scale)}`);
+    return `Row ${Math.floor(place / wide) + 1}, column ${(place % wide) + 1}: looked at most for ${named.join(", ")}`;
+  }
 
   // The image, veiled where the word did not look.
   function looked(t, label = "") {
@@ -34,13 +59,14 @@ register("overlay", (data, root, { signal, announce, keyboard }) => {
 
   function told() {
     const t = text.now();
-    if (t === null) return "Point at a word, or play the sentence.";
+    if (t === null) return "Point at a word or at a place of the image, or play all.";
     const values = weights.values.subarray(t * high * wide, (t + 1) * high * wide);
     return `“${visible(words[t])}”: the strongest of ${high} × ${wide} places has ${percent(Math.max(...values) * weights.scale)}`;
   }
 
   function paint() {
     const t = text.now();
+    kept = null;
     readout.textContent = told();
     field.replaceChildren(looked(t), readout);
     small.forEach((figure, index) => figure.classList.toggle("future", text.played() !== null && index > text.played()));
