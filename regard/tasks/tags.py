@@ -27,6 +27,8 @@ from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, made_text, parts, tags
 from regard.data.download import locate
+from regard.data.lines import clean
+from regard.data.scripts import LETTERS, SIGN, UNSPACED, divided
 from regard.data.tokens import BOS, EOS, Ragged, Tokenizer
 from regard.metrics import tags as metrics
 from regard.questions import Input, Number, Text
@@ -39,7 +41,7 @@ ENTITIES, PARTS = "entities", "parts"
 ENDINGS = (".conll", ".conllu", ".conll.txt", ".txt", ".tsv", ".train", ".test", ".iob", ".bio")
 LONGEST_WORD = 20
 """Characters of a word that are read."""
-_TYPED = re.compile(r"\w+(?:[-'’.@]\w+)*|[^\w\s]")
+_TYPED = re.compile(rf"{LETTERS}(?:[-'’.@]{LETTERS})*|(?P<run>(?:{UNSPACED})+)|{SIGN}")
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,11 @@ class Tags(AskedTask):
             if question.example >= self.count("test"):
                 raise ValueError(f"example {question.example}: the test split has {self.count('test'):,}, from 0")
             return self.item("test", question.example)
-        words = _TYPED.findall(question.text)
+        words = [
+            word
+            for found in _TYPED.finditer(clean(question.text))
+            for word in (divided(found[0], self.known["words"]) if found["run"] else [found[0]])
+        ]
         if not words:
             raise ValueError("there is nothing to tag: the sentence is empty")
         item = self._item(words)
