@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -109,10 +109,14 @@ class Tags(AskedTask):
 
     def learn(self) -> dict[str, Any]:
         train = self._read["train"]
+        seen = {tag for sentence in train for tag in sentence.tags}
+        for split in SPLITS:  # now, and not when a long training is measured
+            for sentence in self._read[split]:
+                _check_seen(sentence, seen)
         often = Counter(_plain(word) for sentence in train for word in sentence.words)
         letters = Counter(letter for sentence in train for word in sentence.words for letter in word)
         return {
-            "tags": sorted({tag for sentence in train for tag in sentence.tags}),
+            "tags": sorted(seen),
             "words": sorted(word for word, count in often.items() if count >= self.config.min_count),
             "characters": sorted(letter for letter, count in letters.items() if count > 1),
             "tokenizer": tokenizer_of(self.config.tokens) if self.config.tokens else None,
@@ -160,9 +164,7 @@ class Tags(AskedTask):
         numbers = {tag: number for number, tag in enumerate(self.classes)}
         found = []
         for sentence in self._read[split]:
-            for tag, line in zip(sentence.tags, sentence.lines, strict=True):
-                if tag not in numbers:
-                    raise ValueError(f"{sentence.file}:{line}: the tag {tag!r} was never seen in training")
+            _check_seen(sentence, numbers)
             item = self._item(sentence.words, tuple(numbers[tag] for tag in sentence.tags))
             found += self._cut(item)
         return found
@@ -288,6 +290,12 @@ class Tags(AskedTask):
             return self._batch([items[row] for row in rows])
 
         return by_length(lengths, self.config.batch, make, seed=seed, shuffle=shuffle, identity=identity, report=report)
+
+
+def _check_seen(sentence: tags.Sentence, known: Container[str]) -> None:
+    for tag, line in zip(sentence.tags, sentence.lines, strict=True):
+        if tag not in known:
+            raise ValueError(f"{sentence.file}:{line}: the tag {tag!r} was never seen in training")
 
 
 def _plain(word: str) -> str:
