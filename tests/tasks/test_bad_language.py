@@ -33,9 +33,10 @@ def _asked(run, path, *lines):
         ("a.conll", "We PRON\nrun\n", tags.read, r"a\.conll:2: 1 columns instead of 2"),
         ("b.conll", "We\nrun\n", tags.read, r"b\.conll:1: a line has a word and its tag"),
         ("c.json", '{"data": [\n{"story": "Anna}]}\n', conversations.read, r"c\.json: not JSON: .*line 2 column"),
+        ("c.json", '{"data": []}\n{"data": []}\n', conversations.read, r"c\.json: not JSON: .* not one a line"),
         ("d.txt", "1 fine\n0\n", sentences.read, r"d\.txt:2: a line has a label"),
-        ("e.tsv", "label\tsentence\n1\tgood\n\tbad\n", sentences.read, r"e\.tsv:3: the label is missing"),
         ("f.txt", "1 fine\0\n", sentences.read, r"f\.txt:1: not text; UTF-16"),
+        ("e.tsv", "label\tsentence\n1\tgood\n\tbad\n", sentences.read, r"e\.tsv:3: the label is missing"),
     ],
 )
 def test_a_file_is_refused_with_its_line(tmp_path, name, content, read, message):
@@ -64,8 +65,8 @@ def test_an_empty_prompt_and_one_that_is_too_long(trained, tmp_path, capsys):
     run = trained("gpt-shakespeare")
     with pytest.raises(ValueError, match="1 of 3 questions have no answer"):
         _asked(run, tmp_path / "asked.txt", "the", "", "the")
-    with pytest.raises(ValueError, match=r"asked\.txt, line 1: the prompt has .* at most 16 at once"):
     assert "asked.txt, line 2: the prompt is empty" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"asked\.txt, line 1: the prompt has .* at most 16 at once"):
         _asked(run, tmp_path / "asked.txt", "the " * 20)
 
 
