@@ -170,7 +170,7 @@ class Summaries(AskedTask):
         if not self.config.phrases:
             return pair.targets
         line = f" {' '.join(tokens(pair.source))} "
-        places = {phrase: line.find(f" {' '.join(tokens(phrase))} ") for phrase in pair.targets}
+        places = {phrase: line.find(f" {' '.join(tokens(phrase))} ") for phrase in _phrases_of(pair)}
         order = sorted(places, key=lambda phrase: (places[phrase] < 0, places[phrase]))
         return (f" {BETWEEN} ".join(order),)
 
@@ -275,7 +275,7 @@ class Summaries(AskedTask):
         return values
 
     def _phrases(self, pairs: Sequence[Pair], found: Sequence[Written]) -> dict[str, float]:
-        right = [keyphrases.present(pair.targets, pair.source) for pair in pairs]
+        right = [keyphrases.present(_phrases_of(pair), pair.source) for pair in pairs]
         written = [each.text.split(BETWEEN) for each in found]
         runs = [_STOP.split(pair.source.lower()) for pair in pairs]
         values = {}
@@ -284,7 +284,7 @@ class Summaries(AskedTask):
             values[name] = keyphrases.f1_at(there, right, AT)
         hits = total = 0
         for pair, held, given in zip(pairs, right, written, strict=True):
-            absent = {keyphrases.stems(phrase) for phrase in pair.targets} - set(held)
+            absent = {keyphrases.stems(phrase) for phrase in _phrases_of(pair)} - set(held)
             hits, total = hits + len(absent & {keyphrases.stems(phrase) for phrase in given}), total + len(absent)
         return {**values, "absent": 100 * hits / max(total, 1)}
 
