@@ -26,12 +26,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
-from regard import _settings
+from regard import _files, _settings
 from regard._files import regular
 from regard._lazy import load, names, nearest
 
 RECIPES = Path(__file__).parent / "recipes"
-PRETRAINED = Path(__file__).parent / "pretrained"
+PRETRAINED = _files.PRETRAINED
 SECTIONS = ("system", "task", "train", "decode")
 
 
