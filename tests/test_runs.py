@@ -169,7 +169,7 @@ def test_a_key_of_two_sections_is_that_which_is_meant(recipe, typed, section):
     key, _, value = typed.partition("=")
     changed = registry.recipe(recipe).change([typed]).sections
     assert str(changed[section][key]) == value
-    with pytest.raises(ValueError, match="could be system.longest or task.longest: write which"):
+    with pytest.raises(ValueError, match=r"could be system\.longest or task\.longest: write which"):
         registry.recipe("coqa-made").change(["longest=9"])
 
 
