@@ -27,7 +27,7 @@ from regard.data.running import BODY
 ENDINGS = (".jsonl", ".ndjson", ".tsv", ".json", ".zip")
 TURNS = 4
 """Turns of a conversation that are read, beside the question."""
-_SENTENCE = re.compile(r"(?<=[.!?])(?<![. ][A-Z]\.)\s+(?=[\"'“(]?[A-Z0-9])|(?<= [.!?])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?])(?<![. ][A-Z]\.)\s+(?=[\"'“(]?[A-Z0-9])|(?<= [.!?])\s+|(?<=[。！？।؟])\s*(?=\S)")
 _ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)</REUTERS>", re.DOTALL)
 _TITLE = re.compile(r"<TITLE>(.*?)</TITLE>", re.DOTALL)
 _LEWIS = re.compile(r'LEWISSPLIT="([A-Z-]+)"')

@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,8 @@ def test_an_empty_prompt_and_one_that_is_too_long(trained, tmp_path, capsys):
     with pytest.raises(ValueError, match="1 of 3 questions have no answer"):
         _asked(run, tmp_path / "asked.txt", "the", "", "the")
     assert "asked.txt, line 2: the prompt is empty" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"there is no file 'ROMEO:'; a text itself comes by standard input"):
+        list(run.answer(Path("ROMEO:")))
     with pytest.raises(ValueError, match=r"asked\.txt, line 1: the prompt has .* at most 16 at once"):
         _asked(run, tmp_path / "asked.txt", "the " * 20)
 

@@ -108,6 +108,7 @@ class TestFormats:
         pair = found["train"][0]
         assert pair.targets == ("mill sold <x>",) and pair.lead == "The mill was sold by the U.S. Army."
         assert pair.source.endswith("More.")
+        assert summaries.lead("北京开桥。市长来了。") == "北京开桥。"
 
     def test_keyphrases(self, tmp_path):
         with zipfile.ZipFile(tmp_path / "Set.zip", "w") as archive:
