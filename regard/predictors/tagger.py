@@ -59,7 +59,8 @@ class Tagger(Classifier):
         fields: dict[str, Any] = {"words": list(item.words), "tags": list(found.tags)}
         notes = []
         if self.task.names:
-            named = [(each.kind, closed(" ".join(item.words[each.first : each.last + 1]))) for each in entities(found.tags)]
+            spans = [(each.kind, item.words[each.first : each.last + 1]) for each in entities(found.tags)]
+            named = [(kind, closed(" ".join(words))) for kind, words in spans]
             fields["entities"] = [{"kind": kind, "text": text} for kind, text in named]
             notes = ["; ".join(f"{kind}: {text}" for kind, text in named) + "." if named else "No names."]
         return Answer(found.label, notes, pictures=list(self._pictures(item, found)), fields=fields)
