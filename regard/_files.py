@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+PRETRAINED = Path(__file__).parent / "pretrained"
+"""Where the models lie that come with the package."""
+
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:

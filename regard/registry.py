@@ -26,12 +26,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
-from regard import _settings
+from regard import _files, _settings
 from regard._files import regular
 from regard._lazy import load, names, nearest
 
 RECIPES = Path(__file__).parent / "recipes"
-PRETRAINED = Path(__file__).parent / "pretrained"
+PRETRAINED = _files.PRETRAINED
 SECTIONS = ("system", "task", "train", "decode")
 
 
@@ -217,6 +217,11 @@ class Recipe:
                 blocks.append(f"[{section}]\n{lines}")
         return "\n".join(blocks)
 
+    def _given(self, section: str, key: str) -> bool:
+        """Is it a size that a system must be told, which its task does?"""
+        field = {each.name: each for each in dataclasses.fields(self.config(section))}.get(key)
+        return section == "system" and field is not None and field.default is field.default_factory
+
     def _find(self, key: str) -> tuple[str, str]:
         section, dot, rest = key.partition(".")
         if dot:
@@ -224,6 +229,9 @@ class Recipe:
                 raise ValueError(f"no section is called {section!r}: {nearest(section, SECTIONS)}")
             return section, rest
         homes = [section for section in SECTIONS if key in self.fields(section)]
+        if len(homes) > 1:  # not what a task tells its system is meant, but what the recipe itself chooses
+            homes = [section for section in homes if not self._given(section, key)]
+            homes = [section for section in homes if key in self.sections.get(section, {})] or homes
         if len(homes) == 1:
             return homes[0], key
         if not homes:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from torch import nn
 from regard import registry, training
 from regard._lazy import load as load_member
 from regard._lazy import nearest
+from regard.data import untrusted as untrusted_data
 from regard.registry import Recipe
 from regard.tasks.task import Task
 from regard.training import Run, untrusted
@@ -92,7 +93,7 @@ def train(
         chosen, sizes = _sized(chosen, data)
         made = assemble(chosen, data, seed=chosen.build("train").seed)
     config = made.recipe.build("train")
-    started = take_over(made.model, config.init) if config.init and not resume else ""
+    started = take_over(made.model, config.init, made.task) if config.init and not resume else ""
     loaders = made.task.loader("train", seed=config.seed), made.task.loader("valid")
     if not resume:
         run = Run.create(folder, made.recipe.toml(), made.task.save)
@@ -119,9 +120,11 @@ def _sized(recipe: Recipe, data: Any) -> tuple[Recipe, str]:
     return chosen, f"for {count:,} {task.items}: {told}; key=value changes any of these" if told else ""
 
 
-def take_over(model: nn.Module, where: str | Path) -> str:
-    """Start a model from the weights of a run or of a shipped model, where name and shape fit; says what did not."""
-    weights, _ = training.read_weights(Run.open(folder_of(where)).weights())
+def take_over(model: nn.Module, where: str | Path, task: Task | None = None) -> str:
+    """Start a model from the weights of a run or of a shipped model, where name and shape fit; says what did not, and
+    whether the words of its ``task`` are others than that run's."""
+    run = Run.open(folder_of(where))
+    weights, _ = training.read_weights(run.weights())
     own = model.state_dict()
     fit = {name: tensor for name, tensor in weights.items() if name in own and tensor.shape == own[name].shape}
     if not fit:
@@ -130,7 +133,25 @@ def take_over(model: nn.Module, where: str | Path) -> str:
     new, unused = [name for name in own if name not in fit], [name for name in weights if name not in fit]
     parts = [f"starts from {where}: {len(fit)} of {len(own)} tensors"]
     parts += [f"{what}: {_few(names)}" for what, names in (("new", new), ("unused", unused)) if names]
+    shapes = [f"{name} {(*weights[name].shape,)} instead of {(*own[name].shape,)}" for name in new if name in weights]
+    parts += [f"of another shape: {_few(shapes, 1)}"] if shapes else []
+    if task is not None and _words(*task.pack()) != _words(*_packed(run.task)):
+        told = f"tokens={where} would cut text as it did" if hasattr(task.config, "tokens") else "it had another text"
+        parts.append(f"its tokens stand for other words than this run's: {told}")
     return "; ".join(parts)
+
+
+def _packed(folder: Path) -> tuple[Any, dict[str, bytes]]:
+    """The facts and files that a task has saved."""
+    files = {path.name: untrusted_data.read(path) for path in sorted(folder.glob("*.json"))}
+    return untrusted_data.parse_json(files.pop("task.json", b"{}"), folder), files
+
+
+def _words(facts: Any, files: Mapping[str, bytes]) -> Any:
+    """What tokens stand for, as a task saves it: the vocabulary of its last tokenizer, or its words."""
+    found = [untrusted_data.parse_json(files[name], name) for name in sorted(files)]
+    vocabularies = [each["model"]["vocab"] for each in found if isinstance(each, dict) and "model" in each]
+    return vocabularies[-1] if vocabularies else facts.get("words") if isinstance(facts, dict) else None
 
 
 def _few(names: Sequence[str], most: int = 4) -> str:

@@ -157,6 +157,22 @@ def test_names_of_other_toolkits_are_understood(typed, meant):
         TINY.change([typed])
 
 
+@pytest.mark.parametrize(
+    ("recipe", "typed", "section"),
+    [
+        ("gpt-shakespeare", "vocab=300", "task"),  # the system's own is told by the task
+        ("bert-text", "hidden=32", "system"),  # the recipe chooses this one, and not the share that is hidden
+        ("dialog-babi", "tasks=1", "task"),
+    ],
+)
+def test_a_key_of_two_sections_is_that_which_is_meant(recipe, typed, section):
+    key, _, value = typed.partition("=")
+    changed = registry.recipe(recipe).change([typed]).sections
+    assert str(changed[section][key]) == value
+    with pytest.raises(ValueError, match=r"could be system\.longest or task\.longest: write which"):
+        registry.recipe("coqa-made").change(["longest=9"])
+
+
 def test_json_of_history_is_plain(train, tmp_path):
     run = train(TINY, out=tmp_path / "run")
     train("translate-toy", "steps=5", out=run.folder, resume=True)

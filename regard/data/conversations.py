@@ -60,7 +60,8 @@ def read(path: Path) -> list[list[Question]]:
 def parse(found: Any, name: str) -> list[list[Question]]:
     """The conversations in one of the formats. An error says which conversation and turn it is in."""
     talks: list[list[Question]] = []
-    for number, entry in enumerate(list_in(found, "data", name), 1):
+    entries = found if isinstance(found, list) else list_in(found, "data", name)
+    for number, entry in enumerate(entries, 1):
         place = f"{name}, entry {number}"
         if isinstance(entry, dict) and "story" in entry:
             talks.append(list(_coqa(entry, place)))
@@ -168,17 +169,26 @@ def _friends(paragraph: Any, place: str) -> Iterator[Question]:
             number = each.get("utterance_id")
             if type(number) is not int or not 0 <= number < len(starts):
                 raise ValueError(f"{where}: utterance_id is {number!s:.20}, and there are {len(starts)} utterances")
-            begin, colon, said = starts[number]
+            begin, end, said = starts[number]
             if each.get("is_speaker") is True:
-                spans.append(words_in(text, begin, colon, where))
+                spans.append(_said(texts[-1], text, begin, end, where))
                 continue
             words = utterances[number]["utterance"].split(" ")
             first, last = each.get("inner_start"), each.get("inner_end")
             if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(words):
                 raise ValueError(f"{where}: words {first!s:.9} to {last!s:.9} of an utterance of {len(words)} words")
             begin = said + len(" ".join([*words[:first], ""]))
-            spans.append(words_in(text, begin, begin + len(" ".join(words[first : last + 1])), where))
+            spans.append(_said(texts[-1], text, begin, begin + len(" ".join(words[first : last + 1])), where))
         yield Question(text, Text.of(text_in(entry, "question", where)), tuple(texts), spans[0], place=where)
+
+
+def _said(answer: str, text: Text, start: int, end: int, place: str) -> tuple[int, int]:
+    """The words between two characters, which must be the answer."""
+    there = text.raw[start:end]
+    one, other = ([sign for sign in each.lower() if sign.isalnum()] for each in (answer, there))
+    if one != other:
+        raise ValueError(f"{place}: the answer {answer[:40]!r} does not stand there, but {there[:40]!r}")
+    return words_in(text, start, end, place)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

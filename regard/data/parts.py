@@ -63,10 +63,12 @@ def split(
     for name in ("test", "valid"):
         if name not in found:
             found["train"], found[name] = _held(found["train"], mixed)
+    count = sum(map(len, found.values()))
     for name in SPLITS:
         if not found[name]:
             where = files.get(name, next(iter(files.values())))
-            raise ValueError(f"{where}: nothing in it for {name!r}")
+            few = f"; {count} in all are too few to hold out some" if count and len(files) < len(SPLITS) else ""
+            raise ValueError(f"{where}: nothing in it for {name!r}{few}")
     return {name: found[name] for name in SPLITS}
 
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from regard.data.scripts import LETTERS, SIGN, UNSPACED
 from regard.data.untrusted import json_objects
 
-_WORD = re.compile(r"@\w+|\d+(?:[.,]\d+)+|\w+|[^\w\s]")
+_WORD = re.compile(rf"@\w+|\d+(?:[.,]\d+)+|{LETTERS}|{UNSPACED}|{SIGN}")
 
 
 class Text(NamedTuple):

@@ -12,8 +12,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedReader
+from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from regard.data import untrusted
 from regard.data.corpora import ROLES
@@ -24,7 +26,10 @@ PIECE = 16 << 20
 """Bytes that are read at once."""
 LONGEST = 1 << 22
 """Bytes of a line; a longer one is read in parts."""
+WORD = 64
+"""Bytes in which a word ends, if words have blanks between them."""
 BODY = re.compile(r"<BODY>(.*?)(?:\s*Reuters?\s*)?(?:&#3;)?</BODY>", re.DOTALL | re.IGNORECASE)
+_COLUMNS = re.compile(rb"\s*[^\t\s][^\t]*\t")
 _JOINED = re.compile(r" @([-,.])@ ")
 _NOTES = ("_about", "about", "license", "licence", "notice", "readme")
 
@@ -39,11 +44,12 @@ class Place(NamedTuple):
 @dataclass(frozen=True)
 class TextFile:
     """One file, from the first byte of ``start`` to ``stop``, shares of its length; both move to the next line, or
-    article."""
+    article. If plain text has no line end in the next share ``near`` of it, both move to the next blank."""
 
     path: Path
     start: float = 0.0
     stop: float = 1.0
+    near: float = 1.0
 
     @property
     def kind(self) -> str:
@@ -51,12 +57,14 @@ class TextFile:
         ending = Path(self.path.name.removesuffix(".gz")).suffix
         if ending in (".sgm", ".sgml"):
             return "sgm"
-        return "tabs" if ending == ".tsv" or self._has_tab else "plain"
+        return "tabs" if ending == ".tsv" or self._has_columns else "plain"
 
     @cached_property
-    def _has_tab(self) -> bool:
+    def _has_columns(self) -> bool:
+        """Has each of the first lines a text and equally many tabs? One tab may as well begin a paragraph."""
         with open_bytes(self.path) as stream:
-            return b"\t" in stream.readline(LONGEST)
+            lines = [line for line in islice(iter(lambda: stream.readline(LONGEST), b""), 100) if line.strip()]
+        return len({line.count(b"\t") for line in lines}) == 1 and all(_COLUMNS.match(line) for line in lines)
 
     @cached_property
     def size(self) -> int:
@@ -67,34 +75,53 @@ class TextFile:
 
     def pieces(self, offset: int, most: int) -> Iterator[tuple[str, int]]:
         """Text from a byte on, each piece with the byte after it."""
-        first, last = (int(self.size * share) for share in (self.start, self.stop))
-        kind = self.kind
+        kind, (first, last) = self.kind, self._ends
         with open_bytes(self.path) as stream:
-            if offset:
-                stream.seek(offset)
-            elif first:
-                stream.seek(first - 1)
-                self._to_end(stream, kind)
+            stream.seek(offset or first)
             place = stream.tell()
             while place < last:
                 lines, stop = [], min(last, place + most)
-                while place < stop and (line := stream.readline(LONGEST)):
+                while place < stop and (line := stream.readline(min(LONGEST, last - place))):
+                    line += b"" if line.endswith(b"\n") or place + len(line) == last else _rest_of_character(stream)
                     place += len(line)
                     lines.append(line)
-                if kind == "sgm" and lines and not _ends(lines[-1]):
+                if kind == "sgm" and lines and not _closes(lines[-1]):
                     lines += self._to_end(stream, kind)
                     place = stream.tell()
                 if not lines:
                     return
                 yield self._text(b"".join(lines), kind, place), place
 
+    @cached_property
+    def _ends(self) -> tuple[int, int]:
+        """The first byte, and the one behind the last."""
+        with open_bytes(self.path) as stream:
+            first, last = (self._next(stream, int(self.size * share)) for share in (self.start, self.stop))
+        return first, last
+
+    def _next(self, stream: BufferedReader, place: int) -> int:
+        """Where the first line, or article, begins that is not before a place; or the next word."""
+        if place in (0, self.size):
+            return place
+        stream.seek(place - 1)
+        near = max(int(self.size * self.near), WORD)
+        if self.kind != "plain" or stream.readline(near).endswith(b"\n"):
+            stream.seek(place - 1)
+            self._to_end(stream, self.kind)
+            return stream.tell()
+        stream.seek(place)
+        while (byte := stream.peek(1)[:1]) and not byte.isspace() and stream.tell() < place + WORD:
+            stream.read(1)
+        _rest_of_character(stream)
+        return stream.tell()
+
     @staticmethod
-    def _to_end(stream: IO[bytes], kind: str) -> list[bytes]:
+    def _to_end(stream: BufferedReader, kind: str) -> list[bytes]:
         """The rest of a line, or of an article."""
         lines = []
         while line := stream.readline(LONGEST):
             lines.append(line)
-            if kind != "sgm" or _ends(line):
+            if kind != "sgm" or _closes(line):
                 break
         return lines
 
@@ -115,7 +142,15 @@ class TextFile:
         return _JOINED.sub(r"\1", text)  # WikiText writes 1 @,@ 000 for 1,000
 
 
-def _ends(line: bytes) -> bool:
+def _rest_of_character(stream: BufferedReader) -> bytes:
+    """What is left of a character in UTF-8, from within it."""
+    found = b""
+    while b"\x80" <= stream.peek(1)[:1] < b"\xc0":
+        found += stream.read(1)
+    return found
+
+
+def _closes(line: bytes) -> bool:
     return b"</REUTERS>" in line
 
 
@@ -161,7 +196,7 @@ def find(where: str, held: Mapping[str, float]) -> dict[str, Running]:
             continue
         cuts = (0.0, 1 - held["valid"] - held["test"], 1 - held["test"], 1.0)
         for split, start, stop in zip(splits, cuts, cuts[1:]):
-            splits[split] += [TextFile(each, start, stop) for each in files]
+            splits[split] += [TextFile(each, start, stop, min(held.values()) / 2) for each in files]
     return {split: Running(files) for split, files in splits.items()}
 
 

@@ -46,6 +46,8 @@ def read(path: Path) -> list[Labelled]:
     columns: _Columns | None = None
     found = []
     for number, raw in enumerate(lines, 1):
+        if b"\0" in raw:
+            raise ValueError(f"{path}:{number}: not text; UTF-16 is to be saved as UTF-8 first")
         try:
             line = raw.decode("utf-8").rstrip("\r")
         except UnicodeDecodeError:

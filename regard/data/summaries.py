@@ -1,8 +1,8 @@
 """Texts with what is to be written about them: summaries, headlines, keyphrases, questions in other words.
 
-* JSON lines with ``source`` and ``target``, each a text or a list of them, as SciTLDR has them: a source in sentences,
-  several references. Other keys are not read.
-* tab-separated lines: source, target.
+* JSON lines, or a JSON array, with ``source`` and ``target``, each a text or a list of them, as SciTLDR has them: a
+  source in sentences, several references. Other keys are not read.
+* tab-separated lines: source, target. A first line that says so is no pair.
 * a JSON array of CANARD (Elgohary, Peskov & Boyd-Graber 2019): ``History``, ``Question``, ``Rewrite``. The source is
   the question, then the title, the section and the last four turns, with | between.
 * a folder of Reuters' SGML: bodies with their titles, split as ``LEWISSPLIT`` says. Left out are articles that are
@@ -27,7 +27,7 @@ from regard.data.running import BODY
 ENDINGS = (".jsonl", ".ndjson", ".tsv", ".json", ".zip")
 TURNS = 4
 """Turns of a conversation that are read, beside the question."""
-_SENTENCE = re.compile(r"(?<=[.!?])(?<![. ][A-Z]\.)\s+(?=[\"'“(]?[A-Z0-9])|(?<= [.!?])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?])(?<![. ][A-Z]\.)\s+(?=[\"'“(]?[A-Z0-9])|(?<= [.!?])\s+|(?<=[。！？।؟])\s*(?=\S)")
 _ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)</REUTERS>", re.DOTALL)
 _TITLE = re.compile(r"<TITLE>(.*?)</TITLE>", re.DOTALL)
 _LEWIS = re.compile(r'LEWISSPLIT="([A-Z-]+)"')
@@ -74,8 +74,11 @@ def _file(path: Path) -> list[Pair]:
     ending = _ending(path)
     if ending == ".zip":
         return _archive(path)
-    one = _line if ending in (".jsonl", ".ndjson") else _tabs
-    return [one(line, place) for place, line in _lines(path)]
+    if ending in (".jsonl", ".ndjson"):
+        return [_line(line, place) for place, line in _lines(path)]
+    lines = list(_lines(path))
+    heading = bool(lines) and lines[0][1].lower().split("\t") == ["source", "target"]
+    return [_tabs(line, place) for place, line in lines[heading:]]
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -90,7 +93,10 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _line(line: str, place: str) -> Pair:
-    found = untrusted.parse_json(line, place)
+    return _entry(untrusted.parse_json(line, place), place, line)
+
+
+def _entry(found: Any, place: str, line: str) -> Pair:
     if not isinstance(found, dict) or not {"source", "target"} <= found.keys():
         raise ValueError(f'{place}: a line is {{"source": …, "target": …}}, not {line[:60]!r}')
     source, targets = (_texts(found[key], f"{place}: {key}") for key in ("source", "target"))
@@ -118,21 +124,22 @@ def _tabs(line: str, place: str) -> Pair:
     return Pair(cells[0], (cells[1],), lead(cells[0]))
 
 
-def _array(path: Path) -> list[Any]:
-    found = untrusted.parse_json(untrusted.read(path), path)
-    if not isinstance(found, list):
-        raise ValueError(f"{path}: an array of questions is wanted, not {untrusted.shown(found)}")
-    return found
-
-
 def _talks(path: Path) -> list[list[Pair]]:
     """The questions of each conversation; one begins where the history is no longer than before. Of a file in another
     format, each pair by itself."""
     if _ending(path) != ".json":
         return [[pair] for pair in _file(path)]
+    data = untrusted.read(path)
+    if data.removeprefix(b"\xef\xbb\xbf").startswith(b"{") and b"\n{" in data:  # JSON lines under another name
+        return [[_line(line, place)] for place, line in _lines(path)]
+    entries = untrusted.parse_json(data, path)
+    if not isinstance(entries, list):
+        raise ValueError(f"{path}: an array of questions, or of texts, is wanted, not {untrusted.shown(entries)}")
+    if entries and isinstance(entries[0], dict) and "source" in entries[0]:
+        return [[_entry(each, f"{path}: entry {number}", str(each))] for number, each in enumerate(entries, 1)]
     found: list[list[Pair]] = []
     longest = 0
-    for number, entry in enumerate(_array(path), 1):
+    for number, entry in enumerate(entries, 1):
         pair = _turn(entry, f"{path}: entry {number}")
         if len(entry["History"]) <= longest or not found:
             found.append([])

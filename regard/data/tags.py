@@ -56,7 +56,7 @@ def read(path: Path, column: str = "") -> list[Sentence]:
             continue
         if universal and line.startswith("#"):
             continue
-        cells = line.split("\t") if "\t" in line else re.split(" +", line.rstrip(" "))
+        cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else re.split(" +", line.rstrip(" "))
         count = count or len(cells)
         if len(cells) != count or (universal and len(cells) != len(UD)):
             wanted = len(UD) if universal else count
@@ -67,8 +67,21 @@ def read(path: Path, column: str = "") -> list[Sentence]:
         word, tag = (cells[k] for k in at)
         if not tag:
             raise ValueError(f"{place}: {word!r} has no tag")
-        rows.append((word.strip() or "_", tag, number))
+        rows.append((word or "_", tag, number))
+    _check_entities(found)
     return found
+
+
+def _check_entities(sentences: Sequence[Sentence]) -> None:
+    """If words outside of entities are O and another tag is an entity's, a tag that is neither must be a mistake."""
+    kinds = {tag for sentence in sentences for tag in sentence.tags}
+    if "O" not in kinds or not any(tag.startswith(("B-", "I-")) for tag in kinds):
+        return
+    for sentence in sentences:
+        for tag, line in zip(sentence.tags, sentence.lines, strict=True):
+            if not _ENTITY.fullmatch(tag):
+                wanted = "O, or B- or I- and a kind"
+                raise ValueError(f"{sentence.file}:{line}: the tag {tag!r} is no entity's, as others are: {wanted}")
 
 
 def _universal(column: str) -> int:

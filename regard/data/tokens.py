@@ -23,6 +23,7 @@ from regard import _files
 from regard._lazy import nearest
 from regard.data import untrusted
 from regard.data.lines import clean
+from regard.data.scripts import JOINER, UNSPACED_BLOCKS
 
 PAD, BOS, EOS, UNKNOWN = range(4)
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
@@ -314,7 +315,7 @@ def _divide(text: str, apart: bool) -> tuple[list[int], list[str]]:
         if not apart:
             kind = "space" if character.isspace() else "letter"
             fresh = kind != before
-        elif before != "space" and (_clings(character) or text[place - 1] == _JOINER):
+        elif before != "space" and (_clings(character) or text[place - 1] == JOINER):
             kind, fresh = before, False
         else:
             kind = _kind(character)
@@ -339,20 +340,15 @@ def _kind(character: str) -> str:
         return "space"
     if unicodedata.category(character)[0] in "PS" and character != "\ufffd":
         return character
-    return "unspaced" if any(first <= character <= last for first, last in _UNSPACED_BLOCKS) else "letter"
+    return "unspaced" if any(first <= character <= last for first, last in UNSPACED_BLOCKS) else "letter"
 
 
 def _clings(character: str) -> bool:
     """Accents, vowel signs, joiners, skin tones: what changes the character before it."""
-    return unicodedata.category(character)[0] == "M" or character == _JOINER or "🏻" <= character <= "🏿"
+    return unicodedata.category(character)[0] == "M" or character == JOINER or "🏻" <= character <= "🏿"
 
 
-_JOINER = "\u200d"
 _UNKNOWN_SIGN = "\ud800"  # no text that was decoded can hold it
-_UNSPACED_BLOCKS = [  # Thai and Lao, Myanmar, Khmer, kana, Han
-    ("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
-    ("\u3400", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff"),
-]  # fmt: skip
 
 
 def _byte_alphabet() -> dict[str, int]:

@@ -97,7 +97,8 @@ def parse_json(data: bytes | str, where: Path | str) -> Any:
     except RecursionError:
         raise ValueError(f"{where}: not JSON: brackets are nested too deeply") from None
     except ValueError as error:  # also a number of thousands of digits, and what is not UTF-8
-        raise ValueError(f"{where}: not JSON: {error}") from None
+        lines = "; one value is wanted here, not one a line" if str(error).startswith("Extra data") else ""
+        raise ValueError(f"{where}: not JSON: {error}{lines}") from None
 
 
 def numbers(data: bytes | bytearray, dtype: str, shape: Iterable[int], fortran: bool = False) -> np.ndarray:

@@ -14,8 +14,10 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
+from regard.data.scripts import BARE_LETTERS, UNSPACED
+
 ORDERS = 4
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|<unk>")
+_WORD = re.compile(rf"{BARE_LETTERS}(?:['’-]{BARE_LETTERS})*|{UNSPACED}|<unk>")
 
 
 def words(text: str) -> list[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from regard.data.scripts import BARE_LETTERS, UNSPACED
+
 Phrase = tuple[str, ...]
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(rf"{BARE_LETTERS}|{UNSPACED}")
 
 
 def stems(text: str) -> Phrase:

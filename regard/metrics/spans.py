@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from regard.data.passages import Text
+from regard.data.scripts import UNSPACED
 
 _STOP = """
 a about after all also an and any are as at be because been before being between both but by can could did do does
@@ -23,14 +24,17 @@ during each for from had has have he her him his how i if in into is it its may 
 one only or other our over she should so some such than that the their them then there these they this those
 through to under until up was we were what when where which while who whom whose why will with would you your
 """
+_CHARACTER = re.compile(UNSPACED)
 STOP = frozenset(_STOP.split())
 """Words that say little, and so part what may be an answer from what may not."""
 
 
 def normal(text: str) -> list[str]:
-    """The words that are compared: lower case, without punctuation and articles."""
+    """The words that are compared: lower case, without punctuation and articles. Of scripts without spaces, each
+    character."""
     bare = "".join(sign for sign in text.lower() if sign not in string.punctuation)
-    return [word for word in bare.split() if word not in ("a", "an", "the")]
+    words = _CHARACTER.sub(r" \g<0> ", bare).split()
+    return [word for word in words if word not in ("a", "an", "the")]
 
 
 def f1(answer: str, right: str) -> float:

@@ -249,6 +249,8 @@ def lines(file: Path | None, hint: str) -> Iterator[str]:
     """The lines of a file or of standard input; someone at a terminal is told what to type."""
     if file is None and sys.stdin is None:
         raise ValueError("standard input is closed: name a file")
+    if file is not None and not file.exists():
+        raise ValueError(f"there is no file {str(file)!r}; a text itself comes by standard input: echo … | regard …")
     if file is None and sys.stdin.isatty():
         print(hint, file=sys.stderr)
     with file.open(encoding="utf-8") if file else sys.stdin as source:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.data.scripts import closed
 from regard.metrics.tags import entities
 from regard.predictors.classifier import Classifier
 from regard.predictors.predictor import Answer
@@ -58,7 +59,8 @@ class Tagger(Classifier):
         fields: dict[str, Any] = {"words": list(item.words), "tags": list(found.tags)}
         notes = []
         if self.task.names:
-            named = [(each.kind, " ".join(item.words[each.first : each.last + 1])) for each in entities(found.tags)]
+            spans = [(each.kind, item.words[each.first : each.last + 1]) for each in entities(found.tags)]
+            named = [(kind, closed(" ".join(words))) for kind, words in spans]
             fields["entities"] = [{"kind": kind, "text": text} for kind, text in named]
             notes = ["; ".join(f"{kind}: {text}" for kind, text in named) + "." if named else "No names."]
         return Answer(found.label, notes, pictures=list(self._pictures(item, found)), fields=fields)

@@ -20,6 +20,7 @@ from regard.metrics import text
 from regard.questions import Input
 from regard.questions import Text as Line
 from regard.tasks._batches import Batch, Encoded, PairLoader, bucket, pad
+from regard.tasks._tokens import folder_of
 from regard.tasks.task import LANGUAGE, AskedTask, check_split
 
 END = "</s>"
@@ -196,8 +197,8 @@ class PairTask(AskedTask):
 
 
 def tokenizers_of(run: str) -> dict[str, Tokenizer]:
-    """Those of both sides of the run in a folder."""
-    folder = Path(run).expanduser() / "task"
+    """Those of both sides of the run in a folder, or of a shipped model."""
+    folder = folder_of(run)
     if not any((folder / name).is_file() for name in ("tokenizer.json", "source.json")):
         raise ValueError(f"tokens = {run}: it is no run with a tokenizer, since {folder} has none")
     return _both_of(folder)

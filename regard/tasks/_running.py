@@ -18,7 +18,7 @@ import numpy as np
 
 from regard._settings import at_least
 from regard.data import SPLITS, made_text, running
-from regard.data.tokens import LEVELS, Tokenizer
+from regard.data.tokens import LEVELS, UNKNOWN, Tokenizer
 from regard.tasks.task import LANGUAGE, AskedTask, Batch, Chunk, Loader, check_split
 
 MADE = "made"
@@ -173,6 +173,8 @@ class RunningTask(AskedTask):
             raise ValueError(f"{self._where}: {len(ids)} tokens for {split!r}, and at least {least} are needed")
         identity["text"] = zlib.crc32(ids.tobytes())
         report = f"{len(ids):,} tokens of {len(self.tokenizer):,} kinds, {len(windows):,} windows of {config.length}"
+        if (unknown := float(np.mean(ids == UNKNOWN))) > 0:
+            report += f"; {100 * unknown:.1f} % of them unknown (more kinds: vocab=…)"
         held: Callable[[Any], Iterator[tuple[np.ndarray, Any]]] = lambda start: iter([] if start else [(ids, [1])])  # noqa: E731
         length = -(-len(windows) // config.batch)
         return Loader(self._chunks(held, seed, shuffle), length=length, identity=identity, report=report)

@@ -28,7 +28,7 @@ from regard.metrics.ngrams import NGrams
 from regard.questions import Input, Text
 from regard.tasks._batches import Encoded, pad
 from regard.tasks._words import Vocabulary, by_length, plan
-from regard.tasks.summaries import _TIGHT, tokens
+from regard.tasks.summaries import joined, tokens
 from regard.tasks.task import LANGUAGE, AskedTask, Batch, Loader, check_split
 
 TURN = "<turn>"
@@ -156,7 +156,7 @@ class Chat(AskedTask):
 
     def write(self, tokens: Sequence[int], item: Item) -> Words:
         labels = self._vocabulary.decode(tokens)
-        return Words(labels, None, _TIGHT.sub("", " ".join(labels)))
+        return Words(labels, None, joined(labels))
 
     def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
         """``exact``: replies that are as in the data, word by word, in percent; ``different``: the share of different

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -113,6 +113,9 @@ class Sentences(AskedTask):
         labels = sorted({one.label for one in train})
         if len(labels) < 2:
             raise ValueError(f"{self._where}: all sentences are {labels[0]!r}; there is nothing to choose from")
+        for split in SPLITS:  # now, and not when a long training is measured
+            for one in self._read[split]:
+                self._check(one, labels, bool(train[0].second))
         said = [text for one in train for text in (one.text, one.second) if text]
         config = self.config
         options: dict[str, Any] = {"level": config.level, "vocab": config.vocab, "lowercase": config.lowercase}
@@ -194,18 +197,21 @@ class Sentences(AskedTask):
         subjects = self._subjects[split] if self._where == AGREEMENT else None
         found = []
         for row, one in enumerate(self._read[split]):
-            if one.label not in numbers:
-                where, known = one.place or self._where, ", ".join(numbers)
-                raise ValueError(f"{where}: the label {one.label!r} was never seen in training, only {known}")
-            if bool(one.second) != self.known["pairs"]:
-                there, known = ("two sentences", "one") if one.second else ("one sentence", "two")
-                raise ValueError(f"{one.place or self._where}: {there} in a line, and {known} in those of training")
+            self._check(one, numbers, self.known["pairs"])
             ids, second = (self._cut(each) for each in self._ids(one))
             found.append(Item(ids, second, numbers[one.label], 1 + subjects[row] if subjects else -1))
         if split == "train" and self.config.share < 1:
             order = np.random.default_rng(0).permutation(len(found))
             found = [found[row] for row in sorted(order[: max(1, int(self.config.share * len(found)))])]
         return found
+
+    def _check(self, one: Labelled, labels: Collection[str], pairs: bool) -> None:
+        where = one.place or self._where
+        if one.label not in labels:
+            raise ValueError(f"{where}: the label {one.label!r} was never seen in training, only {', '.join(labels)}")
+        if bool(one.second) != pairs:
+            there, known = ("two sentences", "one") if one.second else ("one sentence", "two")
+            raise ValueError(f"{where}: {there} in a line, and {known} in those of training")
 
     def _cut(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         most = self._most
@@ -285,7 +291,7 @@ class Sentences(AskedTask):
         content = zlib.crc32(np.concatenate([item.ids for item in items]).tobytes())
         identity = {**self.identity(split, seed, shuffle), "content": content}
         often = Counter(self.classes[item.label] for item in items)
-        told = ", ".join(f"{count:,} {name}" for name, count in often.most_common(6))
+        told = ", ".join(f"{name} ({count:,})" for name, count in often.most_common(6))
         report = f"{len(items):,} sentences: {told}"
 
         def make(rows: np.ndarray, epoch: int, k: int) -> Batch:

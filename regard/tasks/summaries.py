@@ -30,6 +30,7 @@ from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, made_reports, summaries
 from regard.data.download import locate
+from regard.data.scripts import LETTERS, SIGN, UNSPACED, closed
 from regard.data.summaries import Pair
 from regard.data.tokens import BOS, EOS, UNKNOWN, Ragged
 from regard.decode.written import Written
@@ -44,8 +45,8 @@ BETWEEN = ";"
 """What stands between two keyphrases."""
 AT = 5
 """Keyphrases that are compared."""
-_TOKEN = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:[-.@&]\w+)*|['’]\w+|[^\w\s]")
-_TIGHT = re.compile(r" (?=[.,;:!?)\]%]|['’]\w)|(?<=[(\[]) ")
+_TOKEN = re.compile(rf"\d+(?:[.,]\d+)+|{LETTERS}(?:[-.@&]{LETTERS})*|['’]{LETTERS}|{UNSPACED}|{SIGN}")
+_TIGHT = re.compile(r" (?=[.,;:!?)\]%。，、；：！？）」』،؛؟।]|['’]\w)|(?<=[(\[（「『。，、；：！？]) ")
 _STOP = re.compile(
     r"\b(?:a|an|the|of|in|on|at|to|for|from|by|with|and|or|but|as|is|are|was|were|be|been|has|have|had|that|this|these|"
     r"those|it|its|we|our|they|their|which|who|how|not|can|may|also|than|into|using|used|based|such|both|between|more|"
@@ -181,7 +182,7 @@ class Summaries(AskedTask):
         if not self.config.phrases:
             return pair.targets
         line = f" {' '.join(tokens(pair.source))} "
-        places = {phrase: line.find(f" {' '.join(tokens(phrase))} ") for phrase in pair.targets}
+        places = {phrase: line.find(f" {' '.join(tokens(phrase))} ") for phrase in _phrases_of(pair)}
         order = sorted(places, key=lambda phrase: (places[phrase] < 0, places[phrase]))
         return (f" {BETWEEN} ".join(order),)
 
@@ -239,7 +240,7 @@ class Summaries(AskedTask):
     def write(self, tokens: Sequence[int], item: Item) -> Words:
         known = len(self.words)
         labels = [self.words[id] if id < known else item.unknown[id - known] for id in tokens]
-        return Words(labels, None, _TIGHT.sub("", " ".join(labels)))
+        return Words(labels, None, joined(labels))
 
     def fields(self, item: Item, words: Words) -> dict[str, Any]:
         """``copied``: the words that were never seen in training."""
@@ -286,7 +287,7 @@ class Summaries(AskedTask):
         return values
 
     def _phrases(self, pairs: Sequence[Pair], found: Sequence[Written]) -> dict[str, float]:
-        right = [keyphrases.present(pair.targets, pair.source) for pair in pairs]
+        right = [keyphrases.present(_phrases_of(pair), pair.source) for pair in pairs]
         written = [each.text.split(BETWEEN) for each in found]
         runs = [_STOP.split(pair.source.lower()) for pair in pairs]
         values = {}
@@ -295,7 +296,7 @@ class Summaries(AskedTask):
             values[name] = keyphrases.f1_at(there, right, AT)
         hits = total = 0
         for pair, held, given in zip(pairs, right, written, strict=True):
-            absent = {keyphrases.stems(phrase) for phrase in pair.targets} - set(held)
+            absent = {keyphrases.stems(phrase) for phrase in _phrases_of(pair)} - set(held)
             hits, total = hits + len(absent & {keyphrases.stems(phrase) for phrase in given}), total + len(absent)
         return {**values, "absent": 100 * hits / max(total, 1)}
 
@@ -326,6 +327,16 @@ class Summaries(AskedTask):
 def tokens(text: str, most: int | None = None) -> list[str]:
     """The first words and marks of a text, in lower case."""
     return [found[0] for found in islice(_TOKEN.finditer(text.lower()), most)]
+
+
+def _phrases_of(pair: Pair) -> list[str]:
+    """Keyphrases, of which one's own file may have several in a text."""
+    return [phrase.strip() for target in pair.targets for phrase in target.split(BETWEEN) if phrase.strip()]
+
+
+def joined(words: Sequence[str]) -> str:
+    """Words and marks as a text."""
+    return closed(_TIGHT.sub("", " ".join(words)))
 
 
 def _chosen(targets: Sequence[list[int]], epoch: int) -> list[int]:

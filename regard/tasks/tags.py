@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,6 +27,8 @@ from regard._settings import at_least
 from regard.axes import Axis, Words
 from regard.data import SPLITS, made_text, parts, tags
 from regard.data.download import locate
+from regard.data.lines import clean
+from regard.data.scripts import LETTERS, SIGN, UNSPACED, divided
 from regard.data.tokens import BOS, EOS, Ragged, Tokenizer
 from regard.metrics import tags as metrics
 from regard.questions import Input, Number, Text
@@ -39,7 +41,7 @@ ENTITIES, PARTS = "entities", "parts"
 ENDINGS = (".conll", ".conllu", ".conll.txt", ".txt", ".tsv", ".train", ".test", ".iob", ".bio")
 LONGEST_WORD = 20
 """Characters of a word that are read."""
-_TYPED = re.compile(r"\w+(?:[-'’.@]\w+)*|[^\w\s]")
+_TYPED = re.compile(rf"{LETTERS}(?:[-'’.@]{LETTERS})*|(?P<run>(?:{UNSPACED})+)|{SIGN}")
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,14 @@ class Tags(AskedTask):
 
     def learn(self) -> dict[str, Any]:
         train = self._read["train"]
+        seen = {tag for sentence in train for tag in sentence.tags}
+        for split in SPLITS:  # now, and not when a long training is measured
+            for sentence in self._read[split]:
+                _check_seen(sentence, seen)
         often = Counter(_plain(word) for sentence in train for word in sentence.words)
         letters = Counter(letter for sentence in train for word in sentence.words for letter in word)
         return {
-            "tags": sorted({tag for sentence in train for tag in sentence.tags}),
+            "tags": sorted(seen),
             "words": sorted(word for word, count in often.items() if count >= self.config.min_count),
             "characters": sorted(letter for letter, count in letters.items() if count > 1),
             "tokenizer": tokenizer_of(self.config.tokens) if self.config.tokens else None,
@@ -158,9 +164,7 @@ class Tags(AskedTask):
         numbers = {tag: number for number, tag in enumerate(self.classes)}
         found = []
         for sentence in self._read[split]:
-            for tag, line in zip(sentence.tags, sentence.lines, strict=True):
-                if tag not in numbers:
-                    raise ValueError(f"{sentence.file}:{line}: the tag {tag!r} was never seen in training")
+            _check_seen(sentence, numbers)
             item = self._item(sentence.words, tuple(numbers[tag] for tag in sentence.tags))
             found += self._cut(item)
         return found
@@ -188,7 +192,11 @@ class Tags(AskedTask):
             if question.example >= self.count("test"):
                 raise ValueError(f"example {question.example}: the test split has {self.count('test'):,}, from 0")
             return self.item("test", question.example)
-        words = _TYPED.findall(question.text)
+        words = [
+            word
+            for found in _TYPED.finditer(clean(question.text))
+            for word in (divided(found[0], self.known["words"]) if found["run"] else [found[0]])
+        ]
         if not words:
             raise ValueError("there is nothing to tag: the sentence is empty")
         item = self._item(words)
@@ -282,6 +290,12 @@ class Tags(AskedTask):
             return self._batch([items[row] for row in rows])
 
         return by_length(lengths, self.config.batch, make, seed=seed, shuffle=shuffle, identity=identity, report=report)
+
+
+def _check_seen(sentence: tags.Sentence, known: Container[str]) -> None:
+    for tag, line in zip(sentence.tags, sentence.lines, strict=True):
+        if tag not in known:
+            raise ValueError(f"{sentence.file}:{line}: the tag {tag!r} was never seen in training")
 
 
 def _plain(word: str) -> str:

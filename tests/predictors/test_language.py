@@ -119,7 +119,13 @@ def test_fine_tuning_starts_from_pre_training(runs, tmp_path):
     assert (
         "new: classes.weight, classes.bias" in line
         and "embedding" not in line.partition("unused")[0].partition("new")[2]
+        and "other words" not in line
     )
+    changes = [f"init={start}", "layers=2", "max_length=19", "dim=6"]
+    regard.train(recipe.change(changes), out=tmp_path / "other", console=Console(file=io.StringIO()), say=said.append)
+    (line,) = (line for line in said[3:] if line.startswith("starts from"))
+    assert "of another shape: embedding.words.weight (280, 8) instead of " in line
+    assert f"its tokens stand for other words than this run's: tokens={start} would cut text as it did" in line
     tagger = registry.recipe("pos-ewt").tiny().change([f"init={start}", f"tokens={start}", "layers=2", "hidden=16"])
     regard.train(tagger.change(["longest=19", "max_length=19"]), out=tmp_path / "tags", say=said.append)
     assert "embedding" not in said[-2].partition("unused")[0].partition("new:")[2]

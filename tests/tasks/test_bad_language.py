@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +34,9 @@ def _asked(run, path, *lines):
         ("a.conll", "We PRON\nrun\n", tags.read, r"a\.conll:2: 1 columns instead of 2"),
         ("b.conll", "We\nrun\n", tags.read, r"b\.conll:1: a line has a word and its tag"),
         ("c.json", '{"data": [\n{"story": "Anna}]}\n', conversations.read, r"c\.json: not JSON: .*line 2 column"),
+        ("c.json", '{"data": []}\n{"data": []}\n', conversations.read, r"c\.json: not JSON: .* not one a line"),
         ("d.txt", "1 fine\n0\n", sentences.read, r"d\.txt:2: a line has a label"),
+        ("f.txt", "1 fine\0\n", sentences.read, r"f\.txt:1: not text; UTF-16"),
         ("e.tsv", "label\tsentence\n1\tgood\n\tbad\n", sentences.read, r"e\.tsv:3: the label is missing"),
     ],
 )
@@ -55,15 +58,17 @@ def test_a_label_never_seen_is_named_with_its_line(tmp_path):
     (tmp_path / "train.txt").write_text("1 good film\n0 bad film\n" * 20)
     (tmp_path / "test.txt").write_text("1 good film\n\n2 a film\n")
     kind = registry.task("sentences")
-    task = kind(kind.settings(data=str(tmp_path)))
     with pytest.raises(ValueError, match=r"test\.txt:3: the label '2' was never seen in training, only 0, 1"):
-        task.count("test")
+        kind(kind.settings(data=str(tmp_path)))
 
 
-def test_an_empty_prompt_and_one_that_is_too_long(trained, tmp_path):
+def test_an_empty_prompt_and_one_that_is_too_long(trained, tmp_path, capsys):
     run = trained("gpt-shakespeare")
-    with pytest.raises(ValueError, match=r"asked\.txt, line 2: the prompt is empty"):
+    with pytest.raises(ValueError, match="1 of 3 questions have no answer"):
         _asked(run, tmp_path / "asked.txt", "the", "", "the")
+    assert "asked.txt, line 2: the prompt is empty" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"there is no file 'ROMEO:'; a text itself comes by standard input"):
+        list(run.answer(Path("ROMEO:")))
     with pytest.raises(ValueError, match=r"asked\.txt, line 1: the prompt has .* at most 16 at once"):
         _asked(run, tmp_path / "asked.txt", "the " * 20)
 

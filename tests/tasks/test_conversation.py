@@ -1,5 +1,6 @@
 """Conversations: formats and their errors, made ones, what follows what, and talking in the terminal."""
 
+import copy
 import io
 import json
 import math
@@ -76,12 +77,20 @@ FRIENDS = {
 }
 
 
+def test_an_answer_that_does_not_stand_where_it_should_is_named():
+    found = copy.deepcopy(FRIENDS)
+    found["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_text"] = "a piano"
+    with pytest.raises(ValueError, match="question 1: the answer 'a piano' does not stand there, but 'dinosaurs'"):
+        conversations.parse(found, "a file")
+
+
+@pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize(
     ("found", "wanted"),
     [(COQA, ["in Rome", "yes"]), (QUAC, ["1950", "CANNOTANSWER"]), (FRIENDS, ["dinosaurs", "Carol"])],
 )
-def test_answers_are_spans_of_the_text(found, wanted):
-    (talk,) = conversations.parse(found, "a file")
+def test_answers_are_spans_of_the_text(found, wanted, whole):
+    (talk,) = conversations.parse(found if whole else found["data"], "a file")
     assert [one.document.piece(*one.span) for one in talk] == wanted
 
 

@@ -41,6 +41,17 @@ def test_splits_of_a_file_are_whole_lines_that_make_up_the_file(letters):
     assert [text_of(each) for each in running.find(str(packed), HELD).values()] == parts
 
 
+@pytest.mark.parametrize("text", ["word " * 300, "白日依山尽，黄河入海流。" * 90, "one line\n" + "x" * 3000])
+def test_a_text_without_line_ends_is_cut_at_words_or_characters(tmp_path, text):
+    path = tmp_path / "line.txt"
+    path.write_text(text)
+    found = running.find(str(path), HELD)
+    parts = [text_of(found[split], most=100) for split in ("train", "valid", "test")]
+    assert "".join(parts) == text
+    assert [round(len(part) / len(text), 1) for part in parts] == [0.7, 0.1, 0.2]
+    assert not parts[0].startswith("word") or all(part[0].isspace() for part in parts[1:])
+
+
 def test_pieces_are_read_from_any_place_on(letters):
     corpus = running.find(f"{letters}+{letters}", HELD)["train"]
     pieces = list(corpus.pieces(most=100))
@@ -61,6 +72,12 @@ def test_of_tab_separated_lines_the_first_column_counts_once(tmp_path):
     (tmp_path / "deu.txt").write_text("Hi.\tHallo!\nHi.\tGrüß Gott!\nRun!\tLauf!\n" * 4)
     (tmp_path / "_about.txt").write_text("not text to learn from")
     assert text_of(running.find(str(tmp_path), HELD)["train"]).startswith("Hi.\nRun!\nHi.\n")
+
+
+@pytest.mark.parametrize("line", ["\tIt was a dark night.\n", "if x:\n\treturn y\n", "a line\nand\ttwo columns\n"])
+def test_a_tab_does_not_make_columns(tmp_path, line):
+    (tmp_path / "book.txt").write_text(line * 50)
+    assert text_of(running.find(str(tmp_path), HELD)["train"]).startswith(line)
 
 
 def test_files_named_after_splits_are_the_splits(tmp_path):
@@ -150,6 +167,12 @@ def test_too_little_text_is_named(tmp_path):
     task = RunningText(RunningConfig(data=str(tmp_path), level="char", length=64))
     with pytest.raises(ValueError, match=r"12 tokens for 'train', and at least 128"):
         task.loader("train")
+
+
+def test_the_share_of_unknown_tokens_is_told(tmp_path):
+    (tmp_path / "long.txt").write_text("abcdefghij\n" * 60)
+    task = RunningText(RunningConfig(data=str(tmp_path), level="char", vocab=9, length=8))
+    assert "54.5 % of them unknown" in task.loader("train").report()
 
 
 def masked(**options):

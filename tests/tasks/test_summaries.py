@@ -62,6 +62,20 @@ class TestFormats:
             summaries.Pair("A. B.", ("c",), "A."),
         ]
 
+    @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "array.json", "headed.tsv", "bare.tsv"])
+    def test_the_same_pairs_in_any_format(self, tmp_path, name):
+        rows = [{"source": f"Text {n}.", "target": "t"} for n in range(20)]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        if name == "array.json":
+            text = json.dumps(rows, indent=1)
+        elif name.endswith(".tsv"):
+            text = "".join(f"{row['source']}\t{row['target']}\n" for row in rows)
+            text = f"Source\tTarget\n{text}" if name == "headed.tsv" else text
+        (tmp_path / name).write_text(text)
+        found = summaries.read(tmp_path / name)
+        every = [pair for split in found.values() for pair in split]
+        assert len(every) == 20 and {pair.targets for pair in every} == {("t",)}
+
     def test_conversations(self, tmp_path):
         history = ["Frank Zappa", "Disbandment", "one", "two", "three", "four", "five"]
         entry = {"History": history, "Question": "When did they?", "Rewrite": "When did Zappa?"}
@@ -94,6 +108,7 @@ class TestFormats:
         pair = found["train"][0]
         assert pair.targets == ("mill sold <x>",) and pair.lead == "The mill was sold by the U.S. Army."
         assert pair.source.endswith("More.")
+        assert summaries.lead("北京开桥。市长来了。") == "北京开桥。"
 
     def test_keyphrases(self, tmp_path):
         with zipfile.ZipFile(tmp_path / "Set.zip", "w") as archive:
@@ -105,6 +120,11 @@ class TestFormats:
         assert found.targets == ("filter bank", "sound", "hearing") and found.lead == "Good filters for sound"
         task = Summaries(Config(data=str(tmp_path), files="Set", phrases=True, min_count=1))
         assert task._targets(found) == ("sound ; filter bank ; hearing",)
+        own = summaries.Pair(found.source, ("filter bank; hearing", "sound"), "")  # as in a line of one's own
+        assert task._targets(own) == task._targets(found)
+        (tmp_path / "own.tsv").write_text("We build filter banks .\tfilter bank; hearing\n" * 20)
+        task = Summaries(Config(data=str(tmp_path / "own.tsv"), phrases=True, min_count=1))
+        assert task.measure("test", [written("filter bank ; hearing")]) == {"f1_5": 100, "runs_f1_5": 0, "absent": 100}
 
     @pytest.mark.parametrize(
         ("name", "text", "message"),

@@ -527,6 +527,9 @@ class TestPlaces:
             opened.evaluate("link => { location.hash = link; }", link)
             opened.wait_for_selector(f"#regard[data-ready='{link[1:]}']")
             assert opened.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+        note = opened.locator(".thumbnails + .note").bounding_box()  # does not scroll away with the heads
+        assert note["x"] + note["width"] <= size[0]
+        assert opened.locator(".thumbnails .layer").first.bounding_box()["width"] < 40
 
     def test_in_a_sandboxed_frame(self, browser, tmp_path):
         """As notebooks show it: no address of its own, no storage."""

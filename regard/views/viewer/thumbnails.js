@@ -9,7 +9,10 @@ const FINEST = 144; // cells drawn each way; of more, the strongest of neighbour
 
 // `choose(layer, head)` is given what was clicked.
 export function thumbnails({ layerNames, choose, signal }) {
-  const node = element("div", { class: "thumbnails" });
+  const grid = element("div", { class: "thumbnails" });
+  // Beside the grid, which may scroll on a narrow screen, the note would be cut.
+  const note = element("p", { class: "note" }, "Under each head: over how many words a look is spread, as if evenly (the exponential of its mean entropy).");
+  const node = element("div", {}, grid, note);
   let shown = null;
   let full = false;
   let buttons = [];
@@ -47,10 +50,9 @@ export function thumbnails({ layerNames, choose, signal }) {
       const name = layers > 1 && element("span", { class: "layer" }, element("bdi", {}, layerNames[layer]));
       lines.push(element("div", { class: "line" }, name, ...cells));
     }
-    node.replaceChildren(
-      ...lines,
-      element("p", { class: "note" }, "Under each head: over how many words a look is spread, as if evenly (the exponential of its mean entropy)."),
-    );
+    const longest = Math.max(...layerNames.slice(0, layers).map((name) => String(name).length));
+    grid.style.setProperty("--names", `${Math.min(9, 0.7 * longest + 0.5)}em`);
+    grid.replaceChildren(...lines);
     draw();
   }
 
