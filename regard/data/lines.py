@@ -80,7 +80,7 @@ def open_bytes(path: Path) -> io.BufferedReader:
     untrusted.regular(path)
     if path.suffix == ".gz":
         return io.BufferedReader(gzip.open(path, "rb"), 1 << 20)
-    return open(path, "rb", buffering=1 << 20)
+    return io.BufferedReader(io.FileIO(path), 1 << 20)
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:

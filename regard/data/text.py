@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -128,7 +128,7 @@ class Files:
                 yield self._read(streams, Position(), size, BadLines(skip=True))[0]
 
     def _read(
-        self, streams: list[IO[bytes]], start: Position, size: int, bad: BadLines
+        self, streams: Sequence[IO[bytes]], start: Position, size: int, bad: BadLines
     ) -> tuple[Pairs, Position, bool]:
         pairs = Pairs([], [], [])
         line, offsets = start.line, list(start.offsets) or [0] * len(streams)
@@ -177,7 +177,7 @@ class Files:
             raise ValueError(f"{names}: damaged or cut off after line {line} ({error})") from None
         return pairs, Position(line, tuple(offsets)), more
 
-    def _unequal(self, streams: list[IO[bytes]], raw: list[bytes], line: int, bad: BadLines) -> None:
+    def _unequal(self, streams: Sequence[IO[bytes]], raw: list[bytes], line: int, bad: BadLines) -> None:
         """One file has ended and the other goes on."""
         short = 1 if raw[0] else 0
         further = count_lines(streams[1 - short])
