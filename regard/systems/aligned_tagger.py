@@ -104,13 +104,13 @@ class AlignedTagger(nn.Module):
 
     def predict(self, batch: text.Batch) -> Tensor:
         """(B, W): the likeliest tag, again and again."""
-        state, found = self._start(batch), []
+        state, tags = self._start(batch), []
         tag = torch.full_like(batch["lengths"], self.config.tags)
         for place in range(batch["places"].shape[1]):
             scores, state = self._step(tag, place, state)
             tag = scores.argmax(-1)
-            found.append(tag)
-        return torch.stack(found, 1)
+            tags.append(tag)
+        return torch.stack(tags, 1)
 
     def _start(self, batch: text.Batch) -> dict[str, Any]:
         encoded, last = self.encoder(self.features(batch), batch["lengths"])

@@ -169,13 +169,13 @@ class AttentiveReader(nn.Module):
             starts, ends = self._ends(read)
             each = cross_entropy(starts, answer, ignore_index=-1, reduction="none")
             each = each + cross_entropy(ends, last, ignore_index=-1, reduction="none")
-            first_found, last_found, _ = best_span(starts.detach(), ends.detach(), self.config.longest)
-            right = (first_found == answer) & (last_found == last)
+            best_first, best_last, _ = best_span(starts.detach(), ends.detach(), self.config.longest)
+            right = (best_first == answer) & (best_last == last)
             mass = weights.gather(1, answer.clamp(min=0)[:, None])[:, 0]
-        asked = answer >= 0
-        count = asked.sum()
+        labelled = answer >= 0
+        count = labelled.sum()
         units = count.clamp(min=1)
-        nll, accuracy, mass = each.sum() / units, (right & asked).sum() / units, (mass * asked).sum() / units
+        nll, accuracy, mass = each.sum() / units, (right & labelled).sum() / units, (mass * labelled).sum() / units
         return {"loss": nll, "count": count, "nll": nll.detach(), "accuracy": accuracy, "mass": mass}
 
     @torch.no_grad()
@@ -195,12 +195,12 @@ class AttentiveReader(nn.Module):
         return {"first": first, "last": last, "probability": log_prob.exp(), "weights": weights}
 
     def _read(self, batch: Batch) -> Read:
-        lengths, asked = batch["document_lengths"], batch["question_lengths"]
+        lengths, question_lengths = batch["document_lengths"], batch["question_lengths"]
         words = self.dropout(self.words(batch["document"]))
         if self.config.features:
             words = torch.cat([words, batch["features"]], -1)
         document, _ = self.document(words, lengths)
-        question, u = self.question(self.dropout(self.words(batch["question"])), asked)
+        question, u = self.question(self.dropout(self.words(batch["question"])), question_lengths)
         document, question, u = self.dropout(document), self.dropout(question), self.dropout(u)
         memory = self.attention.remember(document, mask=masks.lengths(lengths))
         if self.again is None:
@@ -211,7 +211,7 @@ class AttentiveReader(nn.Module):
             for i, word in enumerate(question.unbind(1)):
                 looks.append(self.attention(torch.cat([r, word], -1)[:, None], memory, weights=True))
                 new = looks[-1].context[:, 0] + torch.tanh(self.again(r))
-                r = torch.where((i < asked)[:, None], new, r)
+                r = torch.where((i < question_lengths)[:, None], new, r)
         joint = None if self.joint is None else self.dropout(torch.tanh(self.joint(torch.cat([r, u], -1))))
         weights, scores = (torch.cat([getattr(out, name) for out in looks], 1) for name in ("weights", "scores"))
         return Read(joint, weights, self._at_end(scores, batch), memory)

@@ -101,10 +101,10 @@ class Bert(nn.Module):
         wanted = batch["wanted"]  # (B, S), 0 where nothing is hidden
         there = wanted > 0
         rows, smoothing = self.transform(hidden[there]), self.config.label_smoothing
-        found = cross_entropy(rows, self.output, wanted[there], smoothing)
+        sums = cross_entropy(rows, self.output, wanted[there], smoothing)
         count = there.sum()
         share = 1 / count.clamp_min(1)
-        out = {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}
+        out = {"loss": sums.loss * share, "nll": sums.nll * share, "accuracy": sums.right * share, "count": count}
         if self.config.pairs:
             logits, weight = self.follows(self._pooled(hidden)), there.sum(1) * share
             each = functional.cross_entropy(logits, batch["follows"], reduction="none")

@@ -104,11 +104,11 @@ class ChoiceReader(nn.Module):
         """The loss, ``nll``, of a batch, and the share of right choices, ``accuracy``."""
         label = batch["label"]
         log_prob = self._log_prob(batch)
-        asked = label >= 0
-        count = asked.sum()
+        labelled = label >= 0
+        count = labelled.sum()
         units = count.clamp(min=1)
         nll = nll_loss(log_prob, label, ignore_index=-1, reduction="sum") / units
-        right = ((log_prob.argmax(-1) == label) & asked).sum() / units
+        right = ((log_prob.argmax(-1) == label) & labelled).sum() / units
         return {"loss": nll, "count": count, "nll": nll.detach(), "accuracy": right}
 
     @torch.no_grad()
@@ -121,24 +121,24 @@ class ChoiceReader(nn.Module):
         lengths, known = batch["document_lengths"], masks.lengths(batch["question_lengths"])
         words, question = (self.dropout(self.words(batch[name])) for name in ("document", "question"))
         query, key = torch.relu(self.aligned(words)), torch.relu(self.aligned(question))
-        found = [words, self.align(query, key, question, mask=known).context]
+        inputs = [words, self.align(query, key, question, mask=known).context]
         if self.config.features:
-            found.append(batch["features"].to(words.dtype))
-        heard = self.dropout(self.dialogue(torch.cat(found, -1), lengths)[0])  # (B, S, 2 hidden)
-        asked = self._pooled(question, batch["question_lengths"])  # (B, 2 hidden)
+            inputs.append(batch["features"].to(words.dtype))
+        h = self.dropout(self.dialogue(torch.cat(inputs, -1), lengths)[0])  # (B, S, 2 hidden)
+        u = self._pooled(question, batch["question_lengths"])  # (B, 2 hidden)
         choices, count = batch["choices"], batch["choice_lengths"]
-        offered = self._pooled(self.dropout(self.words(choices.flatten(0, 1))), count.flatten()).unflatten(
+        o = self._pooled(self.dropout(self.words(choices.flatten(0, 1))), count.flatten()).unflatten(
             0, choices.shape[:2]
         )  # (B, C, 2 hidden)
-        asked = asked[:, None].expand_as(offered)
-        memory = self.look.remember(torch.cat([heard, words], -1), heard, mask=masks.lengths(lengths))
-        read = self.look(torch.cat([asked, offered], -1), memory).context
-        joint = [read, offered, asked, read * offered]
+        u = u[:, None].expand_as(o)
+        memory = self.look.remember(torch.cat([h, words], -1), h, mask=masks.lengths(lengths))
+        r = self.look(torch.cat([u, o], -1), memory).context
+        joint = [r, o, u, r * o]
         if self.config.facts:
-            joint.append(batch["facts"].to(read.dtype))
+            joint.append(batch["facts"].to(r.dtype))
         logits = self.output(self.dropout(torch.relu(self.joint(torch.cat(joint, -1)))))[..., 0]
         if self.counted is not None:
-            logits = logits + self.counted(batch["facts"].to(read.dtype))[..., 0]
+            logits = logits + self.counted(batch["facts"].to(r.dtype))[..., 0]
         logits = logits.masked_fill(count == 0, torch.finfo(logits.dtype).min)
         return logits.log_softmax(-1)
 

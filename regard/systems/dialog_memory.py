@@ -134,13 +134,13 @@ class DialogMemory(Answerer):
         numbers = sorted(set(task.tolist()))
         if len(numbers) == 1:
             return self.networks[numbers[0]](batch)
-        found = torch.empty(0)
+        logits = torch.empty(0)
         for number in numbers:
             rows = (task == number).nonzero()[:, 0]
             part = self.networks[number]({**own, "memory": batch["memory"][rows], "question": batch["question"][rows]})
-            found = found if found.numel() else part.new_zeros(len(task), part.shape[1])
-            found = found.index_copy(0, rows, part)
-        return found
+            logits = logits if logits.numel() else part.new_zeros(len(task), part.shape[1])
+            logits = logits.index_copy(0, rows, part)
+        return logits
 
 
 def bag(ids: Tensor, table: Tensor) -> Tensor:

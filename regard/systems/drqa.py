@@ -122,31 +122,31 @@ class Drqa(nn.Module):
         each = nll_loss(starts, first, ignore_index=-1, reduction="none")
         each = each + nll_loss(ends, last, ignore_index=-1, reduction="none")
         begin, end, _ = best_span(starts.detach(), ends.detach(), self.config.longest)
-        asked = first >= 0
-        count = asked.sum()
+        labelled = first >= 0
+        count = labelled.sum()
         units = count.clamp(min=1)
-        nll, right = each.sum() / units, (begin == first) & (end == last) & asked
+        nll, right = each.sum() / units, (begin == first) & (end == last) & labelled
         return {"loss": nll, "count": count, "nll": nll.detach(), "accuracy": right.sum() / units}
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> dict[str, Tensor]:
         """``first`` and ``last`` (B,), their ``probability`` (B,), the ``weights`` (B, 2, S) of both pointers, and
         ``asked`` (B, Q), how much of each word of question and history there is in u."""
-        starts, ends, looks, asked = self._read(batch)
+        starts, ends, looks, b = self._read(batch)
         first, last, log_prob = best_span(starts, ends, self.config.longest)
-        return {"first": first, "last": last, "probability": log_prob.exp(), "weights": looks, "asked": asked}
+        return {"first": first, "last": last, "probability": log_prob.exp(), "weights": looks, "asked": b}
 
     def _read(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """log P_start and log P_end (B, S), both looks (B, 2, S), and b (B, Q)."""
-        lengths, asked = batch["document_lengths"], batch["question_lengths"]
-        there, known = masks.lengths(lengths), masks.lengths(asked)
+        lengths, question_lengths = batch["document_lengths"], batch["question_lengths"]
+        there, known = masks.lengths(lengths), masks.lengths(question_lengths)
         words, question = self.dropout(self.words(batch["document"])), self.dropout(self.words(batch["question"]))
         query, key = torch.relu(self.aligned(words)), torch.relu(self.aligned(question))
-        found = [words, self.align(query, key, question, mask=known).context]
+        inputs = [words, self.align(query, key, question, mask=known).context]
         if self.config.features:
-            found.append(batch["features"].to(words.dtype))
-        document = self.document(torch.cat(found, -1), lengths)
-        question = self.question(question, asked)
+            inputs.append(batch["features"].to(words.dtype))
+        document = self.document(torch.cat(inputs, -1), lengths)
+        question = self.question(question, question_lengths)
         pooled = self.pool(self.weight.expand(len(question), 1, -1), question, mask=known, weights=True)
         first = self.start(pooled.context, document, mask=there, weights=True)
         last = self.end(pooled.context, document, mask=there, weights=True)

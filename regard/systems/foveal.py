@@ -89,8 +89,8 @@ class Config:
             raise ValueError(f"policy cannot be {self.policy!r}: {nearest(self.policy, POLICIES)}")
         at_least(self, "channels", "height", "width", "classes", "fixations", "size", "grid", "factors", "hidden")
         if not (self.rings >= 0 and self.generative >= 0 and self.sharpness > 0):
-            told = f"rings = {self.rings}, generative = {self.generative}, sharpness = {self.sharpness}"
-            raise ValueError(f"{told}: not negative, and the last above 0")
+            settings = f"rings = {self.rings}, generative = {self.generative}, sharpness = {self.sharpness}"
+            raise ValueError(f"{settings}: not negative, and the last above 0")
         if not 0 <= self.explore <= 1 or not 0 <= self.reach <= 1:
             raise ValueError(f"explore = {self.explore}, reach = {self.reach}: between 0 and 1")
         if self.fixations > self.grid**2:
@@ -241,11 +241,11 @@ class Foveal(nn.Module):
         pixels = self.look(everywhere, image.unsqueeze(1).expand(-1, places, -1, -1, -1))
         more = self.drive(pixels, torch.arange(places, device=image.device))  # (B, places, H)
         before = functional.pad(fixed.inputs[:, :-1], (0, 0, 1, 0))  # (B, K, H)
-        found = []
+        log_probs = []
         for summed in before.unbind(1):
             log_prob = self.posterior(summed.unsqueeze(1) + more)  # (B, places, classes)
-            found.append(log_prob.gather(-1, label[:, None, None].expand(-1, places, 1))[..., 0])
-        return (self.config.sharpness * torch.stack(found, 1)).log_softmax(-1).exp()
+            log_probs.append(log_prob.gather(-1, label[:, None, None].expand(-1, places, 1))[..., 0])
+        return (self.config.sharpness * torch.stack(log_probs, 1)).log_softmax(-1).exp()
 
     def _divergence(self, fixed: Seen, label: Tensor) -> Tensor:
         """CD-1 of −log p(y, x_k | x₁…x_k₋₁), mean over k: the free energy of what is, less that of what the machine

@@ -201,7 +201,7 @@ class GazeTracker(nn.Module):
             made = made + torch.randn_like(made)
         return (self.free_energy(seen) - self.free_energy(made)) / seen.shape[-1]
 
-    def _weighed(
+    def _estimate(
         self, image: Tensor, states: Tensor, gaze: Tensor, templates: list[tuple[float, Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The estimate (B, 4), the weights (B, N) of particles, the reward (B,) of the gaze and how likely it is (B,)
@@ -213,9 +213,9 @@ class GazeTracker(nn.Module):
         evidence = prior * (out.scores.exp().mean(-1) + torch.finfo(query.dtype).tiny)  # (B, K)
         which = evidence / (evidence.sum(-1, keepdim=True) + self.config.doubt)
         neither = 1 - which.sum(-1, keepdim=True)  # (B, 1)
-        found = (which[:, None] @ out.context)[:, 0] + neither * states.mean(1)
+        estimate = (which[:, None] @ out.context)[:, 0] + neither * states.mean(1)
         weights = (which[:, None] @ out.weights)[:, 0] + neither / states.shape[1]
-        return found, weights, weights.square().sum(-1), 1 - neither[:, 0]
+        return estimate, weights, weights.square().sum(-1), 1 - neither[:, 0]
 
     @torch.no_grad()
     def track(self, batch: Batch) -> dict[str, Tensor]:
@@ -243,18 +243,18 @@ class GazeTracker(nn.Module):
             states = torch.cat([states[..., :2].clamp_min(0).minimum(_edge(image)), states[..., 2:]], -1)
 
             gaze, surface = policy.choose()
-            found, weights, reward, sure = self._weighed(image, states, gaze, templates)
+            estimate, weights, reward, sure = self._estimate(image, states, gaze, templates)
             everywhere = []
             if config.policy == "hedge":
                 for each in self.gazes.to(frames):
-                    everywhere.append(self._weighed(image, states, each.expand(count, 2), templates)[2])
+                    everywhere.append(self._estimate(image, states, each.expand(count, 2), templates)[2])
             policy.learn(reward, everywhere)
             if config.adapt:
                 rate = config.adapt * sure[:, None, None, None]
-                recent = recent + rate * (self.cut(image, found[:, None]) - recent)
+                recent = recent + rate * (self.cut(image, estimate[:, None]) - recent)
                 templates[1] = (config.recent, recent, whole)
             kept.append((gaze, reward, states, weights, surface))
-            boxes.append(found)
+            boxes.append(estimate)
             comb = (torch.arange(config.particles).to(weights) + torch.rand_like(weights[:, :1])) / config.particles
             drawn = torch.searchsorted(weights.cumsum(-1), comb).clamp_max(config.particles - 1)
             states, speed = (each.gather(1, drawn[..., None].expand_as(each)) for each in (states, speed))

@@ -176,8 +176,8 @@ class Handwriting(nn.Module):
         count = lengths.sum().float() - rests
         share = 1 / float(count.clamp(min=1))
         raw, _ = self.run(batch, share)
-        asked = torch.arange(raw.shape[1], device=raw.device) < lengths[:, None]
-        rows, target = _Clipped.apply(raw, self.config.clip_output * share)[asked], points[:, 1:][asked]
+        real = torch.arange(raw.shape[1], device=raw.device) < lengths[:, None]
+        rows, target = _Clipped.apply(raw, self.config.clip_output * share)[real], points[:, 1:][real]
         expected = self.mixture(rows)
         where = -expected.log_density(target[:, :2])
         pen = functional.binary_cross_entropy_with_logits(expected.pen, target[:, 2], reduction="none")
@@ -338,9 +338,9 @@ class Handwriting(nn.Module):
         new = primed.new_zeros
         width = 1 + 6 * self.config.mixtures
         drawn = torch.from_numpy(np.stack(points, 1)) if points else new(count, 0, 3)
-        told = torch.from_numpy(np.stack(expected, 1)) if points else new(count, 0, width)
+        outputs = torch.from_numpy(np.stack(expected, 1)) if points else new(count, 0, width)
         seen = None if not text else torch.from_numpy(np.stack(phis, 1)) if phis else new(count, 0, 1)
-        return Written(drawn, begins, torch.from_numpy(lengths), seen, told, torch.from_numpy(stopped))
+        return Written(drawn, begins, torch.from_numpy(lengths), seen, outputs, torch.from_numpy(stopped))
 
     def _pen(self, batch: Batch) -> Any:
         return _Fused(self, batch) if lstm.fits(batch["points"], self.output.weight) else _Plain(self, batch)

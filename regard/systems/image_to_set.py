@@ -135,7 +135,7 @@ class ImageToSet(nn.Module):
         labels = batch["labels"].to(places)
         if self.config.predictor == "transformer":
             shares, loss = self._pooled(places, labels)
-            found = shares > 0.5
+            taken = shares > 0.5
         else:
             scores, count = self._scores(places)
             loss = self._missed(scores, labels)
@@ -143,8 +143,8 @@ class ImageToSet(nn.Module):
                 sizes = labels.round().sum(-1).long().clamp_max(self.config.most)
                 missed = cross_entropy(count, sizes, reduction="none")
                 loss = loss + self.config.cardinality_weight * missed
-            found = self._taken(scores, count)
-        right, both = (found * labels).sum(), found.sum() + labels.sum()
+            taken = self._taken(scores, count)
+        right, both = (taken * labels).sum(), taken.sum() + labels.sum()
         units = torch.tensor(len(labels), device=labels.device)
         loss = loss.mean()
         return {"loss": loss, "nll": loss.detach(), "dice": 2 * right / both.clamp_min(1), "count": units}
@@ -202,12 +202,12 @@ class ImageToSet(nn.Module):
         place = torch.arange(steps, device=named.device)
         early = place < sizes[:, None]  # (B, steps): before the true end
         pooled = torch.where(early[..., None], shares[..., :-1], 0.0).amax(1)
-        found = binary_cross_entropy(pooled, labels, reduction="none").sum(-1)
+        label_loss = binary_cross_entropy(pooled, labels, reduction="none").sum(-1)
         end = shares[..., -1]
-        missed = binary_cross_entropy(end, (~early).to(end), reduction="none")
-        soon = (missed * early).sum(-1) / sizes.clamp_min(1)
-        late = (missed * (place == sizes[:, None])).sum(-1)
-        return pooled, found + self.config.eos_weight * (soon + late) / 2
+        end_loss = binary_cross_entropy(end, (~early).to(end), reduction="none")
+        soon = (end_loss * early).sum(-1) / sizes.clamp_min(1)
+        late = (end_loss * (place == sizes[:, None])).sum(-1)
+        return pooled, label_loss + self.config.eos_weight * (soon + late) / 2
 
     @torch.no_grad()
     def _rolled(self, places: Tensor, steps: int) -> Tensor:
@@ -225,16 +225,16 @@ class ImageToSet(nn.Module):
         caches = self.decoder.start(places, places)
         token = torch.full((rows,), classes, device=places.device)
         before = torch.zeros(rows, classes, dtype=torch.bool, device=places.device)
-        named, found = [], []
+        named, shares = [], []
         for _ in range(steps):
             hidden, caches, _ = self.decoder.step(self.labels(token)[:, None], caches)
-            found.append(self._shares(hidden, before))
-            token = found[-1][:, :-1].masked_fill(before, -1.0).argmax(-1)
+            shares.append(self._shares(hidden, before))
+            token = shares[-1][:, :-1].masked_fill(before, -1.0).argmax(-1)
             before = before.scatter(1, token[:, None], True)
             named.append(token)
         if not steps:
             return token[:, None][:, :0], places.new_zeros(rows, 0, classes + 1)
-        return torch.stack(named, 1), torch.stack(found, 1)
+        return torch.stack(named, 1), torch.stack(shares, 1)
 
     def _shares(self, hidden: Tensor, before: Tensor) -> Tensor:
         """Probabilities (…, C + 1) of the labels and the end; a label that was named ``before`` (…, C) has none."""

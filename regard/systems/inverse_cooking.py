@@ -211,13 +211,13 @@ class InverseCooking(nn.Module):
         x = self.words(text.inputs(batch))
         for layer, memory in zip(self.layers, memories):
             x, _, _ = layer(x, memory)
-        found = text.loss(self.norm(x), self.output, batch, self.config.label_smoothing)
+        losses = text.loss(self.norm(x), self.output, batch, self.config.label_smoothing)
         labels, real = batch["labels"], batch["has_image"]
         each = binary_cross_entropy_with_logits(self._scores(grid), labels, reduction="none").sum(-1)
-        missed = (each * real).sum() / found["count"].clamp_min(1)  # to a word, as all numbers here
+        missed = (each * real).sum() / losses["count"].clamp_min(1)  # to a word, as all numbers here
         large = self.set.weight.square().sum() + self.places.weight.square().sum()
-        loss = found["loss"] + self.config.set_weight * missed + self.config.shrink * large
-        return {**found, "loss": loss, "set_nll": missed.detach()}
+        loss = losses["loss"] + self.config.set_weight * missed + self.config.shrink * large
+        return {**losses, "loss": loss, "set_nll": missed.detach()}
 
     # -----------------------------------------------------------------------------------------------------------------
     # Ingredients
@@ -244,8 +244,8 @@ class InverseCooking(nn.Module):
         if not bool(real.any()):
             cells = batch[kind].shape[1] if kind == "features" else 1
             return batch[kind].new_zeros(len(real), cells, self.grid.width)
-        found = self.grid({kind: batch[kind][real]})
-        return found.new_zeros(len(real), *found.shape[1:]).masked_scatter(real[:, None, None], found)
+        grid = self.grid({kind: batch[kind][real]})
+        return grid.new_zeros(len(real), *grid.shape[1:]).masked_scatter(real[:, None, None], grid)
 
     # -----------------------------------------------------------------------------------------------------------------
     # The recipe

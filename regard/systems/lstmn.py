@@ -265,7 +265,7 @@ class Lstmn(nn.Module):
     def _chosen(self, batch: text.Batch) -> Tensor:
         """(B, C): the logits of the classes."""
         hidden, after = self._read(self.cells, batch["source"])
-        found = self._pooled(hidden, batch["source_lengths"])
+        features = a = self._pooled(hidden, batch["source_lengths"])
         if self.config.pairs:
             sources = None
             if self.config.fusion != "none":
@@ -274,10 +274,10 @@ class Lstmn(nn.Module):
                     cell.inter.remember(*_tapes(after, number), mask=mask)  # type: ignore[union-attr, operator]
                     for number, cell in enumerate(self.others)
                 ]
-            other, _ = self._read(self.others, batch["second"], sources)
-            other = self._pooled(other, batch["second_lengths"])
-            found = torch.cat([found, other, (found - other).abs(), found * other], -1)
-        return self.classes(self.dropout(torch.relu(self.joint(self.dropout(found)))))
+            second, _ = self._read(self.others, batch["second"], sources)
+            b = self._pooled(second, batch["second_lengths"])
+            features = torch.cat([a, b, (a - b).abs(), a * b], -1)
+        return self.classes(self.dropout(torch.relu(self.joint(self.dropout(features)))))
 
     def _pooled(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         if self.config.pool == "last":

@@ -170,9 +170,9 @@ class Group(Contest):
     @property
     def linear(self) -> Tensor:
         """(G, R): the models without softmax."""
-        found = self.attention.normalizer.linear
-        assert isinstance(found, Tensor)
-        return found
+        linear = self.attention.normalizer.linear
+        assert isinstance(linear, Tensor)
+        return linear
 
     def forward(self, story: Tensor, question: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Logits (G, R, B, V), and where each hop looked, (B, G, R, S)."""
@@ -182,8 +182,8 @@ class Group(Contest):
         memory = self._remember(story, exists)
         counts = self.tables.new_zeros(*question.shape[:-1], 2 * self.words)
         position = self.config.encoding == "position"
-        asked = count_words(question, self.words, position=position, out=counts).transpose(0, 1)[:, None]  # (G,1,B,2V)
-        u = asked @ weights[self.asking][:, :, : 2 * self.words]  # (G, R, B, D)
+        phi = count_words(question, self.words, position=position, out=counts).transpose(0, 1)[:, None]  # (G,1,B,2V)
+        u = phi @ weights[self.asking][:, :, : 2 * self.words]  # (G, R, B, D)
         looked = []
         for key, value in zip(self.keys, self.values):
             query = (u @ weights[key].mT).permute(2, 0, 1, 3)  # (B, G, R, F)
@@ -276,16 +276,16 @@ class MemN2N(nn.Module):
         for group, logits, looked, _ in self._answers(batch):
             chosen, each = group.chosen(), torch.arange(len(group.tasks), device=first.device)
             best = logits[each, chosen].transpose(0, 1)  # (B, G, V)
-            found = torch.stack(looked, 2)[:, each, :, chosen]  # (G, B, hops, S)
+            p = torch.stack(looked, 2)[:, each, :, chosen]  # (G, B, hops, S)
             linear = group.linear[each, chosen]
             if bool(linear.any()):  # scores, that is; told is what they would be with softmax
-                held = (batch["story"][:, list(group.tasks), : found.shape[-1]] > 0).any(-1)  # (B, G, S)
-                settled = Softmax()(found, held.transpose(0, 1)[:, :, None])
-                found = torch.where(linear[:, None, None, None], settled, found)
+                held = (batch["story"][:, list(group.tasks), : p.shape[-1]] > 0).any(-1)  # (B, G, S)
+                settled = Softmax()(p, held.transpose(0, 1)[:, :, None])
+                p = torch.where(linear[:, None, None, None], settled, p)
             index = torch.tensor(group.tasks, device=first.device)
             answers[:, index] = best[..., 1:].argmax(-1) + 1
             probability[:, index] = best.log_softmax(-1)[..., 1:].amax(-1).exp()
-            weights[:, index, :, : found.shape[-1]] = found.transpose(0, 1)
+            weights[:, index, :, : p.shape[-1]] = p.transpose(0, 1)
         return {"answer": answers, "probability": probability, "weights": weights}
 
     @torch.no_grad()
@@ -295,12 +295,12 @@ class MemN2N(nn.Module):
         rows, tasks = batch["story"].shape[:2]
         first = next(self.parameters())
         least = torch.finfo(first.dtype).min
-        found = first.new_full((rows, tasks, max(group.words for group in self._groups())), least)
+        log_probs = first.new_full((rows, tasks, max(group.words for group in self._groups())), least)
         for group, logits, _, _ in self._answers(batch):
             each = torch.arange(len(group.tasks), device=first.device)
             best = logits[each, group.chosen()].transpose(0, 1).log_softmax(-1)  # (B, G, V)
-            found[:, torch.tensor(group.tasks, device=first.device), : group.words] = best
-        return found
+            log_probs[:, torch.tensor(group.tasks, device=first.device), : group.words] = best
+        return log_probs
 
     @torch.no_grad()
     def pick(self, tasks: Sequence[int] | None = None, restart: int | None = None) -> MemN2N:
@@ -332,12 +332,12 @@ class MemN2N(nn.Module):
                 f"story is (B, tasks, S, J) and this model has {len(self.config.words)} tasks, not {tuple(story.shape)}"
             )
         answer = batch.get("answer", story.new_full(story.shape[:2], -1))
-        found = []
+        answers = []
         for group in self._groups():
             index = torch.tensor(group.tasks, device=story.device)
             logits, looked = group(story[:, index], question[:, index])
-            found.append((group, logits, looked, answer[:, index]))
-        return found
+            answers.append((group, logits, looked, answer[:, index]))
+        return answers
 
 
 def grouped(memory: Sequence[int]) -> list[list[int]]:

@@ -81,11 +81,11 @@ class Tournament(Normalizer):
             wins = allowed[..., place] & ((winner < 0) | (score + newer.detach() > best))
             best = torch.where(wins, score, best)
             winner = torch.where(wins, place, winner)
-        found = one_hot(winner.clamp(min=0), max(scores.shape[-1], 1))[..., : scores.shape[-1]]
-        return (found * (winner >= 0)[..., None]).to(scores.dtype)
+        weights = one_hot(winner.clamp(min=0), max(scores.shape[-1], 1))[..., : scores.shape[-1]]
+        return (weights * (winner >= 0)[..., None]).to(scores.dtype)
 
 
-class _Found(NamedTuple):
+class _Hops(NamedTuple):
     """What a chain of hops gave: hinge losses (B, G), places (B, G), S for the empty memory, and the facts' words."""
 
     losses: list[Tensor]
@@ -170,10 +170,10 @@ class MemNN(nn.Module):
         self._check(batch)
         sentences = batch["story"].shape[2]
         story, question = self._bags(batch["story"]), self._bags(batch["question"])
-        found = self._search(story, question, (batch["story"] > 0).any(-1))
-        places = torch.stack(found.places, -1)  # (B, G, hops)
+        hops = self._search(story, question, (batch["story"] > 0).any(-1))
+        places = torch.stack(hops.places, -1)  # (B, G, hops)
         weights = one_hot(places, sentences + 1)[..., :sentences].to(self.asked.dtype)
-        return {"answer": self._choose(self._respond(question, found.facts)), "weights": weights}
+        return {"answer": self._choose(self._respond(question, hops.facts)), "weights": weights}
 
     @torch.no_grad()
     def pick(self, tasks: Sequence[int]) -> MemNN:
@@ -193,7 +193,7 @@ class MemNN(nn.Module):
                 f"story is (B, tasks, S, J) and this model has {len(self.config.words)} tasks, not {tuple(story.shape)}"
             )
 
-    def _search(self, story: Tensor, question: Tensor, exists: Tensor, gold: Tensor | None = None) -> _Found:
+    def _search(self, story: Tensor, question: Tensor, exists: Tensor, gold: Tensor | None = None) -> _Hops:
         """Fetch one fact after the other, or follow the true ones ``gold`` (B, G, hops) and measure the margins."""
         keys = _embed(story, self.compared)  # (B, G, S, n)
         story = pad(story, (0, 0, 0, 1))  # the empty memory has no words
@@ -202,7 +202,7 @@ class MemNN(nn.Module):
         place = torch.arange(story.shape[-2], device=story.device)
         query = _embed(question, self.asked)[..., None, :]  # (B, G, 1, n)
         last = torch.full(exists.shape[:2], -1, device=story.device)  # the question is newer than any sentence
-        found = _Found([], [], [])
+        hops = _Hops([], [], [])
         for hop in range(self.config.hops):
             bits = query.new_zeros(*query.shape[:-1], 2) if self.times is None else query @ self.times.mT
             after = (place < last[..., None]).to(keys.dtype)[..., None]
@@ -215,21 +215,21 @@ class MemNN(nn.Module):
             assert weights is not None and scores is not None
             here = weights.argmax(-1)[..., 0]
             here = torch.where(weights.any(-1)[..., 0], here, len(place) - 1)
-            found.places.append(here)
+            hops.places.append(here)
             if gold is not None:
                 here = gold[..., hop]
-                found.losses.append(self._hinge(scores[..., 0, :], newer, mask[..., 0, :], here))
+                hops.losses.append(self._hinge(scores[..., 0, :], newer, mask[..., 0, :], here))
             held = here.clamp(min=0)[..., None, None].expand(*here.shape, 1, story.shape[-1])
             fact = torch.where((here >= 0)[..., None], story.gather(-2, held)[..., 0, :], 0.0)
             if gold is None and hop:  # once stopped, a search stays so
                 done = last == len(place) - 1
-                found.places[-1] = torch.where(done, last, here)
+                hops.places[-1] = torch.where(done, last, here)
                 fact = torch.where(done[..., None], 0.0, fact)
-            found.facts.append(fact)
-            last = torch.where(here >= 0, found.places[-1] if gold is None else here, last)
+            hops.facts.append(fact)
+            last = torch.where(here >= 0, hops.places[-1] if gold is None else here, last)
             if self.found is not None and hop < self.config.hops - 1:
                 query = query + _embed(fact, self.found[hop])[..., None, :]
-        return found
+        return hops
 
     def _hinge(self, scores: Tensor, newer: Tensor, mask: Tensor, gold: Tensor) -> Tensor:
         """(B, G): how far the true fact is from beating every other memory by the margin."""
@@ -252,8 +252,8 @@ class MemNN(nn.Module):
 
     def _bags(self, ids: Tensor) -> Tensor:
         """(…, J) → (…, V), how often each word occurs."""
-        found = self.asked.new_zeros(*ids.shape[:-1], self.words)
-        return found.scatter_add_(-1, ids, found.new_ones(()).expand(ids.shape))
+        counts = self.asked.new_zeros(*ids.shape[:-1], self.words)
+        return counts.scatter_add_(-1, ids, counts.new_ones(()).expand(ids.shape))
 
 
 def _embed(bags: Tensor, table: Tensor) -> Tensor:

@@ -129,9 +129,8 @@ class NNJM(nn.Module):
         target = batch["target"][:, 1:]
         real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]
         scores = self._scores(batch)
-        found = scores.gather(-1, target[..., None])[..., 0]
-        found = found - scores.logsumexp(-1) if normalized else found
-        return found.masked_fill(~real, 0.0)
+        chosen = scores.gather(-1, target[..., None])[..., 0]
+        return (chosen - scores.logsumexp(-1) if normalized else chosen).masked_fill(~real, 0.0)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
         """The windows, remembered, and nothing before the first word. Affiliations of the batch are followed, if there
@@ -182,8 +181,8 @@ class NNJM(nn.Module):
             each.append(self.aligner(query[:, None], keys, state=place, weights=True).weights[:, 0])
             place = one_hot(right, windows.shape[1]).to(windows.dtype)
         weights = torch.stack(each, 1)[real]  # (N, S)
-        found = weights.gather(1, wanted[real][:, None])[:, 0]
-        log_prob = found.clamp_min(torch.finfo(found.dtype).tiny).log().sum()
+        probability = weights.gather(1, wanted[real][:, None])[:, 0]
+        log_prob = probability.clamp_min(torch.finfo(probability.dtype).tiny).log().sum()
         return log_prob, (weights.argmax(-1) == wanted[real]).sum()
 
     def _windows(self, batch: text.Batch) -> Tensor:

@@ -161,10 +161,10 @@ class NTM(nn.Module):
         logits, target, mask = self.run(batch["input"]), batch["target"], batch["mask"]
         nats = functional.binary_cross_entropy_with_logits(logits, target, reduction="none").sum(-1)
         wrong = ((logits > 0) != (target > 0.5)).sum(-1)
-        asked = mask.sum(-1) * target.shape[-1]  # (B,)
-        count = (asked > 0).sum()
-        each = {"loss": (nats * mask).sum(-1) / asked.clamp(min=1), "bits": (nats * mask).sum(-1) / math.log(2)}
-        each["errors"] = (wrong * mask).sum(-1) / asked.clamp(min=1)
+        answer_bits = mask.sum(-1) * target.shape[-1]  # (B,)
+        count = (answer_bits > 0).sum()
+        each = {"loss": (nats * mask).sum(-1) / answer_bits.clamp(min=1), "bits": (nats * mask).sum(-1) / math.log(2)}
+        each["errors"] = (wrong * mask).sum(-1) / answer_bits.clamp(min=1)
         return {"count": count, **{name: value.sum() / count.clamp(min=1) for name, value in each.items()}}
 
     @torch.no_grad()
@@ -232,17 +232,17 @@ class NTM(nn.Module):
         config, heads = self.config, weights.shape[1]
         looking, writing = raw.split(self.sizes, -1)
         sizes = [config.width, 1, 1, 1, self.shifts]
-        key, strength, gate, power, shift = looking.unflatten(-1, (heads, -1)).split(sizes, -1)  # each (B, H, ·)
+        key, beta, gate, gamma, shift = looking.unflatten(-1, (heads, -1)).split(sizes, -1)  # each (B, H, ·)
         rows = memory.mT  # (B, N, W)
         keys, values = (each[:, None].expand(-1, heads, -1, -1) for each in (self.heads.score.project(rows), rows))
         out = self.heads(
             key[:, :, None],
             regard.Memory(keys, values),
             state=weights,
-            gain=functional.softplus(strength),
+            gain=functional.softplus(beta),
             gate=torch.sigmoid(gate),
             shift=self.rotations(shift, None)[:, :, None],
-            sharpen=1 + functional.softplus(power),
+            sharpen=1 + functional.softplus(gamma),
         )
         erase, add = writing.unflatten(-1, (config.writes, 2, config.width)).unbind(2)  # each (B, writes, W)
         where = out.state[:, config.reads :]  # (B, writes, N)

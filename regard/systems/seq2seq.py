@@ -134,8 +134,8 @@ class Seq2seq(nn.Module):
         self, words: Tensor, summary: Tensor | None, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """What the output layer sees, (B, T, ·), and the state after the words (B, T, embedding)."""
-        told = [] if summary is None else [summary[:, None].expand(-1, words.shape[1], -1)]
-        hidden, last = self.decoder(torch.cat([words, *told], -1), state if self.config.cell == "lstm" else state[0])
+        inputs = words if summary is None else torch.cat([words, summary[:, None].expand(-1, words.shape[1], -1)], -1)
+        hidden, last = self.decoder(inputs, state if self.config.cell == "lstm" else state[0])
         if self.config.maxout:
-            hidden = self.readout(torch.cat([hidden, words, *told], -1)).unflatten(-1, (-1, 2)).amax(-1)
+            hidden = self.readout(torch.cat([hidden, inputs], -1)).unflatten(-1, (-1, 2)).amax(-1)
         return self.dropout(hidden), last if isinstance(last, tuple) else (last,)

@@ -129,10 +129,10 @@ class ShowAttendTell(AttentiveLSTM):
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of captions, the right words fed back."""
         hidden, looks = self._unroll(batch)
-        found = self._judge(hidden, looks, batch) if self.config.hard else self._spread(hidden, looks, batch)
+        losses = self._judge(hidden, looks, batch) if self.config.hard else self._spread(hidden, looks, batch)
         if self.config.hard and self.training:
             self.steps += 1
-        return found
+        return losses
 
     def _look_at(self, batch: text.Batch) -> tuple[regard.Memory, tuple[Tensor, Tensor]]:
         grid = self.grid(batch)  # (B, L, width)
@@ -147,12 +147,12 @@ class ShowAttendTell(AttentiveLSTM):
 
     def _spread(self, hidden: Tensor, looks: list[regard.Attended], batch: text.Batch) -> dict[str, Tensor]:
         """The loss of soft attention: that of the words, and the doubly stochastic penalty."""
-        found = text.loss(hidden, self.output, batch, self.config.label_smoothing)
+        losses = text.loss(hidden, self.output, batch, self.config.label_smoothing)
         weights, lengths = _joined(looks, "weights"), batch["target_lengths"]  # (B, T, L)
         covered = (weights * _real(batch)[..., None]).sum(1)  # (B, L)
         each = (1 - covered).square().mean(-1)
-        penalty = (each * lengths).sum() / found["count"].clamp_min(1)  # a mean over words, as all numbers here
-        return {**found, "loss": found["loss"] + self.config.penalty * penalty, "penalty": penalty.detach()}
+        penalty = (each * lengths).sum() / losses["count"].clamp_min(1)  # a mean over words, as all numbers here
+        return {**losses, "loss": losses["loss"] + self.config.penalty * penalty, "penalty": penalty.detach()}
 
     def _judge(self, hidden: Tensor, looks: list[regard.Attended], batch: text.Batch) -> dict[str, Tensor]:
         """The loss of hard attention: that of the words, of the places drawn, and the entropy of their distribution."""
