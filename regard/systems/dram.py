@@ -57,7 +57,7 @@ class Config:
     Attributes:
         channels, height, width: of the images.
         classes: of an object; the last is *end*, if there is one.
-        objects: the most that are read, *end* included.
+        objects: the most objects that are read, *end* included.
         end: is there a class *end*?
         glimpses: for each object, N.
         size, scales: of the retina.
@@ -210,7 +210,7 @@ class Reader(nn.Module):
                 second = self.second(first[0].detach(), second)
                 kept.append((place, log_normal(drawn, mean, config.std), expected, first[0]))
             place, chosen, expected, seen = map(torch.stack, zip(*kept))
-            scores = self.output(seen).to(image.dtype)  # as they are summed up, also under autocast
+            scores = self.output(seen).to(image.dtype)  # in the dtype of the sums of the loss, also under autocast
             log_prob = scores.log_softmax(-1)
             yield Object(rows, place, chosen, expected, log_prob)
             if target is not None and number + 1 < config.objects:
@@ -223,7 +223,7 @@ class Reader(nn.Module):
                     first, second = (tuple(part[going] for part in state) for state in (first, second))
 
     def terms(self, image: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """What is trained, for each image: ``nll``, ``error``, ``baseline`` and ``reinforce``, each (B,)."""
+        """The terms of the loss of each image: ``nll``, ``error``, ``baseline`` and ``reinforce``, each (B,)."""
         glimpses = list(self.look(image, True, target))
         reward, nll = image.new_zeros(len(target), self.config.objects), image.new_zeros(len(target))
         for number, each in enumerate(glimpses):
@@ -264,7 +264,7 @@ class DRAM(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Per image: the loss, ``nll`` of its objects and ``error``, where not all of them were right. In training
         also the terms ``baseline`` and ``reinforce``. Otherwise ``ordered``, how often the first object was looked for
-        farther left than the second, where every image has two."""
+        farther left than the second, where all images have equally many objects."""
         config, image = self.config, batch["image"]
         check_images(image, config.channels, config.height, config.width)
         target = batch["target"] if "target" in batch else batch["label"][:, None]
@@ -345,7 +345,7 @@ class DRAM(nn.Module):
         }
 
     def multiplications(self) -> int:
-        """Of one image that has as many objects as there can be."""
+        """Multiplications for one image with the most objects."""
         config, reader = self.config, self._readers()[0]
         looks, parts = config.objects * config.glimpses, (reader.first, reader.second, reader.location)
         total = looks * sum(map(_work, parts))

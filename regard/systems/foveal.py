@@ -18,7 +18,7 @@ The last line sums over all 2^H states of the hidden units, exactly. What is tra
 The controller is a linear score f(s_k, p) of every place, from the hidden units s_k = E[h | x₁…x_k] and which places
 were fixated. It is trained so that softmax(f) over the places is ∝ p(y | x₁…x_k, x at p)^β of the true class y
 after one more fixation, which can be computed for all places. The next fixation is the best place that was not fixated
-yet, since the same evidence would count twice; in training, with the probability ε, any such place.
+yet, since the same evidence would count twice; in training, with probability ε, a random one of these places.
 
 So attention is hard: the query is the fixation, keys are the places of the pixels, values the pixels, and the weights
 1/n over the n pixels of a cell of the retina.
@@ -289,7 +289,7 @@ class Foveal(nn.Module):
         }
 
     def multiplications(self) -> int:
-        """Of one image."""
+        """Multiplications for one image."""
         each = self.into.numel() + self.out.numel()
         if self.config.policy == "learned":
             each += self.controller.weight.numel()

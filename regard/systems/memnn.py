@@ -1,4 +1,4 @@
-"""MemNN: memory networks that are told which facts lead to the answer, and fetch one fact at a time.
+"""MemNN: memory networks that fetch one fact at a time, trained with the supporting facts of each answer.
 
 Weston, Chopra & Bordes 2014, *Memory Networks* (arXiv:1410.3916), sections 3.1 and 3.4; stopping as in Weston et al.
 2015 (arXiv:1502.05698). In the paper's letters, with bags of words Φ:
@@ -9,14 +9,15 @@ Weston, Chopra & Bordes 2014, *Memory Networks* (arXiv:1410.3916), sections 3.1 
     s(x, y) = Φx(x)ᵀ Uᵀ U Φy(y)              query U Φx(x), key U Φy(m), value m, dot score, argmax
     s_Ot(x, y, y') = Φx(x)ᵀ Uᵀ U (Φy(y) − Φy(y') + Φt(x, y, y'))       with write times
 
-Words have separate columns of U for each role: asked, found at hop h, compared. Times compare two memories, so that
-the best one is found by a tournament: from the oldest sentence on, a newer one takes over where s_Ot > 0. Of the
-three bits of Φt two are left, because the score here is antisymmetric, s_Ot(x, y, y') = −s_Ot(x, y', y): which of the
-two is newer, as ±1, and whether each is newer than the fact found before. From the second hop on, an empty memory
-older than all others can be fetched, which ends the search, so that one model serves questions with fewer facts.
+Words have separate columns of U for each role: in the question, in the fact fetched at hop h, in a sentence that is
+compared. Times compare two memories, so that the best one is determined by a tournament: from the oldest sentence on, a
+newer one takes over where s_Ot > 0. Of the three bits of Φt two are left, because the score here is antisymmetric,
+s_Ot(x, y, y') = −s_Ot(x, y', y): which of the two is newer, as ±1, and whether each is newer than the fact fetched
+before. From the second hop on, an empty memory older than all others can be fetched, which ends the search, so that one
+model serves questions with fewer facts.
 
-Training feeds the true facts and asks for a margin γ over all other memories, and over all other answers, instead of
-sampled ones:
+Training feeds the true facts, with a hinge loss of margin γ over all other memories, and over all other answers, where
+the paper samples them:
 
     Σ_{f ≠ m_oₕ} max(0, γ − s_Ot([x, m_o₁ …], m_oₕ, f)) + Σ_{w ≠ r} max(0, γ − s_R(…, r) + s_R(…, w))
 
@@ -52,7 +53,7 @@ class Config:
     dim: int = 50
     margin: float = 0.1
     time: bool = True
-    """Compare by write times too?"""
+    """Are write times compared too?"""
 
     def __post_init__(self) -> None:
         for name in ("words", "memory"):
@@ -86,7 +87,7 @@ class Tournament(Normalizer):
 
 
 class _Hops(NamedTuple):
-    """What a chain of hops gave: hinge losses (B, G), places (B, G), S for the empty memory, and the facts' words."""
+    """Of each hop: hinge loss (B, G); place (B, G) of the fact, S for the empty memory; its bag of words (B, G, V)."""
 
     losses: list[Tensor]
     places: list[Tensor]
@@ -132,7 +133,7 @@ class MemNN(nn.Module):
             nn.init.normal_(parameter, std=0.1)
 
     def forward(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The loss of a batch, summed over the tasks. ``error`` and ``retrieval`` (facts that were fetched right) are
+        """The loss of a batch, summed over the tasks. ``error`` and ``retrieval`` (share of facts fetched right) are
         measured with true facts in training, and with the model's own in evaluation."""
         self._check(batch)
         support, answer = batch["support"], batch["answer"]
@@ -177,7 +178,7 @@ class MemNN(nn.Module):
 
     @torch.no_grad()
     def pick(self, tasks: Sequence[int]) -> MemNN:
-        """A smaller one, for these tasks."""
+        """A smaller model, for these tasks."""
         words, memory = (tuple(sizes[task] for task in tasks) for sizes in (self.config.words, self.config.memory))
         small = MemNN(replace(self.config, words=words, memory=memory)).to(self.asked)
         theirs = self.state_dict()
