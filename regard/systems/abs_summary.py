@@ -1,18 +1,18 @@
-"""Attention-based summarization: a feed-forward language model that looks at the text through its last words.
+"""Attention-based summarization: a feed-forward language model whose last words attend to the text.
 
 Rush, Chopra & Weston 2015, *A Neural Attention Model for Abstractive Sentence Summarization* (arXiv:1509.00685), ABS.
 
 The next word is predicted by a neural language model (Bengio et al. 2003) of the last C words, and an encoder whose
-attention asks with the embeddings of those same words:
+attention has embeddings of the same words as its query:
 
     p(yᵢ₊₁ | y_c, x) ∝ exp(V h + W enc(x, y_c)),   ỹ_c = [E yᵢ₋C₊₁; …; E yᵢ],   h = tanh(U ỹ_c)     (eq. 2)
     p = softmax(x̃ P ỹ′_c)       query ỹ′_c = [G y]; key x̃ⱼ = F xⱼ; general score; softmax           (section 3.2)
     enc = pᵀ x̄,   x̄ⱼ = Σ_{q = j−Q}^{j+Q} x̃_q / Q                 value: the words around, smoothed
 
-The value of a place is not its word but the mean of the words around it, so that what is aligned to one word can be
-summed up from its neighbours.
+The value of a place is not its word but the mean of the words around it, so that a phrase can be read by aligning to
+one of its words.
 
-Deviations: the window is divided by the words that it holds, 2Q + 1 but at the ends, so that padding does not matter.
+Deviations: the window is divided by the number of words in it, 2Q + 1 but at the ends, so that padding does not matter.
 Dropout. The extractive tuning of ABS+ is not here.
 """
 
@@ -43,7 +43,7 @@ class Config:
         embedding: D, width of words.
         hidden: H, width of the language model's hidden layer and of the source's words.
         context: C, words before the predicted one.
-        smoothing: Q, words on either side that a value is the mean of.
+        smoothing: Q, words on either side in the mean that is a value.
         dropout: of words and of what the output layer sees.
         spread: standard deviation of the initial embeddings.
     """
@@ -94,7 +94,7 @@ class AbsSummary(nn.Module):
         return text.loss(hidden, self.output, known)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """The source, remembered, and nothing before the first word."""
+        """The source as keys and values, and an empty history."""
         source = batch["source"]
         return {
             "memory": self._remember(batch),
@@ -110,7 +110,7 @@ class AbsSummary(nn.Module):
         return self.output(hidden[:, 0]), {**state, "before": before, "alignment": out.weights[:, 0]}
 
     def alignment(self, state: dict[str, Any]) -> Tensor:
-        """(B, S): where the last step looked."""
+        """(B, S): the weights of the last step."""
         return state["alignment"]
 
     def limit(self, batch: text.Batch) -> Tensor:
@@ -118,7 +118,7 @@ class AbsSummary(nn.Module):
         return torch.full_like(batch["source_lengths"], self.config.longest)
 
     def _known(self, tokens: Tensor) -> Tensor:
-        """Without the temporary ids of unknown words, which only a system that copies can use."""
+        """Tokens with temporary ids, which only a system that copies can use, replaced by the unknown word."""
         return tokens.masked_fill(tokens >= self.config.vocab, text.UNKNOWN)
 
     def _remember(self, batch: text.Batch) -> regard.Memory:

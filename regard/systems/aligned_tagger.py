@@ -1,14 +1,14 @@
-"""Tags written one after another by a decoder that knows where it is: encoder and decoder with aligned inputs.
+"""Tags written one after another by a decoder that reads the encoded word at its own place.
 
 Liu & Lane 2016, *Attention-Based Recurrent Neural Network Models for Joint Intent Detection and Slot Filling*
 (arXiv:1609.01454), section 3.1.
 
 Two LSTMs read the sentence, h₁ … h_T. The decoder's state sᵢ follows from sᵢ₋₁, the tag before, the word at its own
-place hᵢ (``aligned``), and what it sees elsewhere,
+place hᵢ (``aligned``), and the context cᵢ of the attention,
 
     eᵢⱼ = vᵀ tanh(W [sᵢ₋₁; hⱼ]),  α = softmax(e),  cᵢ = Σⱼ αᵢⱼ hⱼ,
 
-and the tag is softmax(W [sᵢ; cᵢ]). Without ``aligned`` it must find its place by attention alone, as a translator.
+and the tag is softmax(W [sᵢ; cᵢ]). Without ``aligned`` it must find its place by attention alone, as a translator does.
 There are as many tags as words.
 
 Deviation: slots alone, without the intent of the sentence.
@@ -44,21 +44,21 @@ class Config:
     outside: int = -1
     """The tag of words that are part of no entity; −1 if there is none."""
     margin: float = 0.0
-    """How much is added in training to the score of that tag where it is wrong; more finds more entities."""
+    """Added in training to the score of that tag where it is wrong; a larger margin raises the recall of entities."""
     embedding: int = 100
     filters: int = 50
-    """Over the characters of a word; 0 for none."""
+    """Filters of the convolution over the characters of a word; 0 for none."""
     hidden: int = 128
     """Width of each LSTM of the encoder; the decoder's is twice as wide."""
     attention: int = 100
     """Width of the score's tanh."""
     tag_embedding: int = 30
-    """Width of the tag before."""
+    """Width of the embedding of the previous tag."""
     aligned: bool = True
     """Does the decoder read the encoded word at its own place?"""
     dropout: float = 0.5
     word_dropout: float = 0.05
-    """The share of words that are unknown, in training."""
+    """Share of the words that are replaced by the unknown word in training."""
 
     def __post_init__(self) -> None:
         at_least(self, "embedding", "hidden", "attention", "tag_embedding", filters=0, margin=0)
@@ -83,13 +83,13 @@ class AlignedTagger(nn.Module):
         self.encoder = Bidirectional(self.features.width, config.hidden)
         width = 2 * config.hidden
         self.attention = regard.Attention(Additive(width, width, config.attention))
-        self.tags = nn.Embedding(config.tags + 1, config.tag_embedding)  # the last: before the first tag
+        self.tags = nn.Embedding(config.tags + 1, config.tag_embedding)  # the last stands before the first tag
         self.cell = nn.LSTMCell(config.tag_embedding + width * (2 if config.aligned else 1), width)
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(2 * width, config.tags)
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
-        """The loss of ``tags`` (B, W), each after the right ones before it."""
+        """The loss of ``tags`` (B, W), each predicted after the right ones (teacher forcing)."""
         tags = batch["tags"]
         before = torch.cat([torch.full_like(tags[:, :1], self.config.tags), tags[:, :-1]], 1)
         state, scores = self._start(batch), []
@@ -103,14 +103,14 @@ class AlignedTagger(nn.Module):
         return words.tag_means(each, logits.argmax(-1), batch)
 
     def predict(self, batch: text.Batch) -> Tensor:
-        """(B, W): the likeliest tag, again and again."""
-        state, found = self._start(batch), []
+        """(B, W): the tags by greedy decoding."""
+        state, tags = self._start(batch), []
         tag = torch.full_like(batch["lengths"], self.config.tags)
         for place in range(batch["places"].shape[1]):
             scores, state = self._step(tag, place, state)
             tag = scores.argmax(-1)
-            found.append(tag)
-        return torch.stack(found, 1)
+            tags.append(tag)
+        return torch.stack(tags, 1)
 
     def _start(self, batch: text.Batch) -> dict[str, Any]:
         encoded, last = self.encoder(self.features(batch), batch["lengths"])

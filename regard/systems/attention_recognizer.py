@@ -1,10 +1,10 @@
-"""Attention-based speech recognition: a decoder that knows where it listened last.
+"""Attention-based speech recognition: a decoder whose score sees the weights of the step before.
 
 Chorowski, Bahdanau, Serdyuk, Cho & Bengio 2015, *Attention-Based Models for Speech Recognition* (arXiv:1506.07503), and
 Chorowski, Bahdanau, Cho & Bengio 2014, *End-to-end Continuous Speech Recognition using Attention-based Recurrent NN:
 First Results* (arXiv:1412.1602).
 
-Bidirectional GRUs make states hⱼ of the frames of sound. A GRU writes phones or characters:
+Bidirectional GRUs turn the frames of sound into states hⱼ. A GRU writes phones or characters:
 
     sᵢ = GRU(sᵢ₋₁, [E yᵢ₋₁; gᵢ₋₁])
     eᵢⱼ = vᵀ tanh(W sᵢ + V hⱼ + U fᵢⱼ),  fᵢ = F ∗ αᵢ₋₁     query sᵢ, key hⱼ, value hⱼ, location-aware or additive score
@@ -14,12 +14,12 @@ The convolutions F over the weights of the step before tell equal sounds at diff
 leaves them out. ``smooth`` normalizes by σ(e) / Σ σ(e), so that several frames can share a focus. ``monotonic`` adds a
 penalty for each step whose mean position lies before that of the step before (2014, section 2.3).
 
-Where the trained system writes, attention may be made narrower, so that long utterances do not distract it:
-``sharpen`` multiplies the scores by β, ``keep`` leaves the k best frames alone, and ``window`` those at most W steps
-from the median of the weights before, beginning with the first (2014, section 3.2; 2015, section 2.2).
+When the trained system writes, attention can be narrowed, so that long utterances do not distract it: ``sharpen``
+multiplies the scores by β, ``keep`` masks all but the k best frames, and ``window`` all that are more than W steps from
+the median of the previous weights, beginning with the first (2014, section 3.2; 2015, section 2.2).
 
-``ctc`` is the share of the loss that comes from the states of the frames themselves (:mod:`regard.layers.ctc`): from an
-hour of speech, attention alone does not learn to go forward.
+``ctc`` is the share of the loss that is CTC on the states of the frames (:mod:`regard.layers.ctc`): from an hour of
+speech, attention alone does not learn to go forward.
 
 Deviations: dropout instead of weight noise and column norms; the maxout sees sᵢ after the previous character, which is
 the same recursion with its indices shifted; frames may be joined and layers may halve (``join``, ``halvings``), so that
@@ -56,15 +56,15 @@ class Config:
     """Sizes and choices.
 
     Attributes:
-        vocab, features: of the task: tokens, and numbers of a frame.
+        vocab, features: of the task: tokens, and width of a frame.
         listener, layers, halvings, join, cell: of the encoder, see :class:`regard.layers.listener.Listener`.
-        embedding, decoder, maxout: widths of tokens, of the GRU that writes, and of what its output layer sees.
+        embedding, decoder, maxout: widths of tokens, of the GRU that writes, and of the input of its output layer.
         score: ``content`` or ``location``.
         attention, filters, kernel: width of the score, number and width of the convolutions over the last weights.
         smooth: σ(e) / Σ σ(e) instead of softmax.
         monotonic: weight of the penalty for going back.
-        ctc: share of the loss that is CTC of the states of the frames.
-        sharpen, keep, window: how attention is narrowed where the system writes; 1, 0 and 0 leave it as it was trained.
+        ctc: share of the loss that is CTC on the states of the frames.
+        sharpen, keep, window: how attention is narrowed when the system writes; 1, 0 and 0 leave it as it was trained.
         dropout: between layers.
         label_smoothing: of the loss.
         spacing: frames for each token of the longest answer.
@@ -149,7 +149,7 @@ class AttentionRecognizer(nn.Module):
         text.initialize(self.characters, 0.1)
 
     def train(self, mode: bool = True) -> AttentionRecognizer:
-        """Attention is narrow only where the system writes."""
+        """Attention is narrowed only in evaluation."""
         self.attention.normalizer = self._normalizers[0 if mode else 1]
         return super().train(mode)
 
@@ -172,7 +172,7 @@ class AttentionRecognizer(nn.Module):
         return losses
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """What was heard, remembered, and the state before the first token."""
+        """The encoded frames as keys and values, and the state before the first token."""
         share = shares(batch["frame_lengths"], batch["frames"].shape[1], self.listener.factor)
         return {**self._listen(batch), "share": share}
 
@@ -182,7 +182,7 @@ class AttentionRecognizer(nn.Module):
         return self.output(self._read(state["state"], state["context"])), state
 
     def alignment(self, state: dict[str, Any]) -> Tensor:
-        """(B, S): where the last step looked, over the frames."""
+        """(B, S): the weights of the last step, spread over the frames."""
         return spread(state["weights"], state["share"], self.listener.factor)
 
     def limit(self, batch: text.Batch) -> Tensor:
@@ -215,7 +215,7 @@ class AttentionRecognizer(nn.Module):
         }
 
     def _read(self, state: Tensor, context: Tensor) -> Tensor:
-        """(B, maxout): what the output layer sees."""
+        """The input (B, maxout) of the output layer."""
         mixed = self.readout(torch.cat([state, context], -1))
         return self.dropout(mixed.unflatten(-1, (-1, 2)).amax(-1))
 

@@ -16,23 +16,23 @@ The Impatient Reader looks again after every word of the question, with what it 
     r(i) = Σₜ s(i, t) y_d(t) + tanh(W_rr r(i − 1)),  r(0) = 0
     g = tanh(W_rg r(|q|) + W_qg u)
 
-The answer is one of the document's anonymous entities, p(a) ∝ exp(W(a) g). Two changes that later papers made are at
-hand: ``answer = "pointer"`` takes p(a) = Σ s(t) over the mentions of a in the last look (Kadlec, Schmid, Bajgar &
-Kleindienst 2016, arXiv:1603.01547), so that the loss reaches the look itself; ``score = "general"`` compares by
-uᵀ W y_d(t) instead of m(t) (Chen, Bolton & Manning 2016, arXiv:1606.02858).
+The answer is one of the document's anonymous entities, p(a) ∝ exp(W(a) g). Two changes of later papers are options:
+``answer = "pointer"`` takes p(a) = Σ s(t) over the mentions of a, by the weights of the last look (Kadlec, Schmid,
+Bajgar & Kleindienst 2016, arXiv:1603.01547), so that the loss reaches the attention itself; ``score = "general"``
+compares by uᵀ W y_d(t) instead of m(t) (Chen, Bolton & Manning 2016, arXiv:1606.02858).
 
-Or the answer is a span of the document: the look with which the question is read (the last one, if there are many) is
-on the first word, and a second look, with g as its query, on the last. Both are trained as such, by −log s(first) −
-log s(last).
+Without entities the answer is a span of the document, given by two pointers: the weights of the last look are the
+distribution of its first word, those of one more look, with g as its query, of its last word. The loss is −log s(first)
+− log s(last).
 
-Deviations: the paper's softmax is over all words, ours over the entities that occur in the document. The matrices that
-add to the same vector have one bias. Spans are not in the paper, nor are ``features`` of the document's words, which
-stand beside their embeddings (Chen et al. 2017, arXiv:1704.00051, section 3.2): a few thousand questions
+Deviations: the paper's softmax is over all words, ours over the entities that occur in the document. Matrices whose
+products are added share one bias. Spans are not in the paper, nor are ``features`` of the document's words, which are
+concatenated to their embeddings (Chen et al. 2017, arXiv:1704.00051, section 3.2), because a few thousand questions
 hardly teach a network that equal words match. The recipes train with Adam, the paper with RMSProp.
 
 A batch has ``document`` (B, S) and ``question`` (B, Q), word ids with 0 for padding, ``document_lengths`` and
 ``question_lengths`` (B,); if the system has features, ``features`` (B, S, F); and to learn from, ``answer`` (B,), the
-number of an entity, or ``first`` and ``last`` (B,), places of words. −1 is for none; such a question does not count.
+number of an entity, or ``first`` and ``last`` (B,), places of words. A question whose answer is −1 does not count.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ class Config:
     """Sizes and choices.
 
     Attributes:
-        vocab: ids, those of the entities among them.
+        vocab: number of word ids, those of the entities included.
         entities: how many ids, from ``FIRST`` on, are entities, of which one is the answer; 0 answers with spans.
-        features: numbers that come with each word of the document.
+        features: width of the features that come with each word of the document.
         reader: ``attentive`` or ``impatient``.
         answer: how an entity is chosen, by ``vocabulary``, the paper's, or by ``pointer``.
-        embedding, spread: width of words, and the standard deviation of their vectors at first.
+        embedding, spread: width of the word embeddings, and their initial standard deviation.
         hidden: units of the LSTM of each direction.
         score: ``additive``, the paper's, or ``general``.
         attention: width of m, of the additive score.
         joint: width of g.
-        dropout: of embeddings, of what the LSTMs say, and of g.
-        longest: words of the longest span that is given as an answer.
+        dropout: of embeddings, of the LSTMs' outputs, and of g.
+        longest: the most words of a span that is given as an answer.
     """
 
     vocab: int
@@ -108,7 +108,7 @@ class Config:
 
 
 class Read(NamedTuple):
-    """What reading gave.
+    """A document that was read with a question.
 
     Attributes:
         joint: g (B, joint); None where a pointer answers.
@@ -154,8 +154,8 @@ class AttentiveReader(nn.Module):
         text.initialize(self.words, config.spread)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The loss, ``nll``, of a batch. ``accuracy`` is the share of answers that are wholly right; ``mass``, how much
-        of the last look lies on mentions of the right entity, or on the first word of the right span."""
+        """The loss, ``nll``, of a batch. ``accuracy`` is the share of exactly right answers; ``mass``, the attention
+        weight of the last look on mentions of the right entity, or on the first word of the right span."""
         read = self._read(batch)
         weights = self._at_end(read.weights, batch).detach()
         if self.config.entities:
@@ -169,18 +169,18 @@ class AttentiveReader(nn.Module):
             starts, ends = self._ends(read)
             each = cross_entropy(starts, answer, ignore_index=-1, reduction="none")
             each = each + cross_entropy(ends, last, ignore_index=-1, reduction="none")
-            first_found, last_found, _ = best_span(starts.detach(), ends.detach(), self.config.longest)
-            right = (first_found == answer) & (last_found == last)
+            best_first, best_last, _ = best_span(starts.detach(), ends.detach(), self.config.longest)
+            right = (best_first == answer) & (best_last == last)
             mass = weights.gather(1, answer.clamp(min=0)[:, None])[:, 0]
-        asked = answer >= 0
-        count = asked.sum()
+        labelled = answer >= 0
+        count = labelled.sum()
         units = count.clamp(min=1)
-        nll, accuracy, mass = each.sum() / units, (right & asked).sum() / units, (mass * asked).sum() / units
+        nll, accuracy, mass = each.sum() / units, (right & labelled).sum() / units, (mass * labelled).sum() / units
         return {"loss": nll, "count": count, "nll": nll.detach(), "accuracy": accuracy, "mass": mass}
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> dict[str, Tensor]:
-        """Answers, how probable they are, and where they were looked for.
+        """Answers, their probabilities, and the attention weights.
 
         Returns ``answer`` (B,), the number of an entity, or ``first`` and ``last`` (B,); ``probability`` (B,); and
         ``weights`` (B, L, S): L is 1, or Q for the Impatient Reader; for spans one more, the look at the last word.
@@ -195,12 +195,12 @@ class AttentiveReader(nn.Module):
         return {"first": first, "last": last, "probability": log_prob.exp(), "weights": weights}
 
     def _read(self, batch: Batch) -> Read:
-        lengths, asked = batch["document_lengths"], batch["question_lengths"]
+        lengths, question_lengths = batch["document_lengths"], batch["question_lengths"]
         words = self.dropout(self.words(batch["document"]))
         if self.config.features:
             words = torch.cat([words, batch["features"]], -1)
         document, _ = self.document(words, lengths)
-        question, u = self.question(self.dropout(self.words(batch["question"])), asked)
+        question, u = self.question(self.dropout(self.words(batch["question"])), question_lengths)
         document, question, u = self.dropout(document), self.dropout(question), self.dropout(u)
         memory = self.attention.remember(document, mask=masks.lengths(lengths))
         if self.again is None:
@@ -211,13 +211,13 @@ class AttentiveReader(nn.Module):
             for i, word in enumerate(question.unbind(1)):
                 looks.append(self.attention(torch.cat([r, word], -1)[:, None], memory, weights=True))
                 new = looks[-1].context[:, 0] + torch.tanh(self.again(r))
-                r = torch.where((i < asked)[:, None], new, r)
+                r = torch.where((i < question_lengths)[:, None], new, r)
         joint = None if self.joint is None else self.dropout(torch.tanh(self.joint(torch.cat([r, u], -1))))
         weights, scores = (torch.cat([getattr(out, name) for out in looks], 1) for name in ("weights", "scores"))
         return Read(joint, weights, self._at_end(scores, batch), memory)
 
     def _at_end(self, rows: Tensor, batch: Batch) -> Tensor:
-        """Of rows (B, L, S), one for each look, those of the last word of the question."""
+        """The rows (B, S) of the last look, out of (B, L, S), one for each look."""
         return rows[:, 0] if self.again is None else at(rows, batch["question_lengths"] - 1)
 
     def _entities(self, read: Read, batch: Batch) -> Tensor:
@@ -245,6 +245,6 @@ class AttentiveReader(nn.Module):
 
 
 def _score(config: Config, query: int) -> Score:
-    """How queries of this width are compared with the words of the document."""
+    """The score of queries of this width against the words of the document."""
     key = 2 * config.hidden
     return Additive(query, key, config.attention) if config.score == "additive" else General(query, key)

@@ -1,18 +1,18 @@
-"""BERT: a Transformer encoder that is trained to restore hidden words, and then to classify.
+"""BERT: a Transformer encoder that is trained to predict masked words, and then to classify.
 
 Devlin et al. 2018, *BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding*
 (arXiv:1810.04805).
 
 Every layer looks at the whole text, softmax(Q Kᵀ / √d) V with queries, keys and values all from it. The input is
 E[token] + P[position] + S[segment], where the second of two sentences is segment 1. What is learned depends on the
-task: with ``classes`` = 0, hidden tokens are restored, softmax(E · LayerNorm(GELU(W h))) at the places that ``wanted``
-names, and, with ``pairs``, whether the second part followed the first, from tanh(W_p h₁) of the first token;
-otherwise the class of a text, or of a pair, from the same.
+task: with ``classes`` = 0, masked tokens are predicted, softmax(E · LayerNorm(GELU(W h))) at the places where
+``wanted`` is not 0, and, with ``pairs``, whether the second sentence followed the first, from tanh(W_p h₁) of the first
+token; otherwise the class of a text, or of a pair, from the same vector.
 
 A classifier that starts from such a model (``init`` in [train]) takes over embeddings and layers.
 
 Deviation: the paper's ``norm`` is "post"; "pre" trains without a long warm-up. Positions may be ``rotary``. The loss of
-the next sentence counts once for each hidden token, so that both losses are means over tokens.
+the next sentence counts once for each masked token, so that both losses are means over tokens.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Config:
     vocab: int
     longest: int = 512
     classes: int = 0
-    """To choose from; 0 restores hidden tokens."""
+    """Number of classes; 0 trains a masked language model."""
     pairs: bool = False
-    """Are there two sentences? Without classes it is then learned too whether the second followed the first."""
+    """Are there two sentences? Without classes, next-sentence prediction is then trained too."""
     dim: int = 768
     heads: int = 12
     hidden: int = 3072
@@ -60,7 +60,7 @@ class Config:
 
 
 class Bert(nn.Module):
-    """An encoder with what a task needs on top; see the module's docstring."""
+    """An encoder with the heads that a task needs; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
         "encoder.layers.*.own": Use(
@@ -94,17 +94,17 @@ class Bert(nn.Module):
             self.output.weight = self.embedding.words.weight
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
-        """The loss of hidden tokens, or of ``label`` (B,)."""
+        """The loss of masked tokens, or of ``label`` (B,)."""
         hidden = self._encode(batch)
         if self.config.classes:
             return text.class_loss(self._chosen(hidden), batch["label"], self.config.label_smoothing)
-        wanted = batch["wanted"]  # (B, S), 0 where nothing is hidden
+        wanted = batch["wanted"]  # (B, S), 0 where nothing is masked
         there = wanted > 0
         rows, smoothing = self.transform(hidden[there]), self.config.label_smoothing
-        found = cross_entropy(rows, self.output, wanted[there], smoothing)
+        sums = cross_entropy(rows, self.output, wanted[there], smoothing)
         count = there.sum()
         share = 1 / count.clamp_min(1)
-        out = {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}
+        out = {"loss": sums.loss * share, "nll": sums.nll * share, "accuracy": sums.right * share, "count": count}
         if self.config.pairs:
             logits, weight = self.follows(self._pooled(hidden)), there.sum(1) * share
             each = functional.cross_entropy(logits, batch["follows"], reduction="none")

@@ -2,8 +2,8 @@
 
 After the Stanford Attentive Reader (Chen, Bolton & Manning 2016, arXiv:1606.02858) with choices, as Lai, Xie, Liu,
 Yang & Hovy 2017, *RACE* (arXiv:1704.04683), and Sun et al. 2019, *DREAM* (arXiv:1902.00164), use it: the question looks
-at the text by uᵀ W h, and what it finds is compared with each choice by a bilinear form. Here each choice looks for
-itself, and words of the dialogue know which words of the question they are like, as in DrQA (Chen et al. 2017,
+at the text by uᵀ W h, and the context is compared with each choice by a bilinear form. Here each choice has a look of
+its own, and the words of the dialogue are aligned with those of the question, as in DrQA (Chen et al. 2017,
 arXiv:1704.00051). With E the embeddings, d of the dialogue, q of the question, c of a choice:
 
     a_sj ∝ exp(relu(W E(d_s)) · relu(W E(q_j))),  f(d_s) = Σⱼ a_sj E(q_j)     query d_s, key and value q_j, dot, softmax
@@ -13,8 +13,8 @@ arXiv:1704.00051). With E the embeddings, d of the dialogue, q of the question, 
     p(c) ∝ exp(vᵀ relu(V [r_c; o_c; u; r_c ∘ o_c; facts_c]) + kᵀ facts_c)
 
 Deviations: LSTMs for GRUs; embeddings are learned from the data, not GloVe's. The ``facts``, counts of words that a
-choice shares with the dialogue, come with the batch and are in neither reader; DREAM's gradient-boosted trees read such
-counts. A few thousand questions hardly teach a network that equal words match.
+choice shares with the dialogue, come with the batch and are in neither paper's reader; DREAM's gradient-boosted trees
+read such counts. They are here because a few thousand questions hardly teach a network that equal words match.
 
 A batch has ``document`` (B, S), ``question`` (B, Q) and ``choices`` (B, C, L), word ids with 0 for padding,
 ``document_lengths``, ``question_lengths`` (B,) and ``choice_lengths`` (B, C), 0 for a choice that is not there,
@@ -48,13 +48,13 @@ class Config:
     """Sizes.
 
     Attributes:
-        vocab: word ids.
-        features: numbers that come with each word of the dialogue.
-        facts: numbers that come with each choice.
-        embedding, spread: width of words, and the standard deviation of their vectors at first.
+        vocab: number of word ids.
+        features: width of the features that come with each word of the dialogue.
+        facts: number of the counts that come with each choice.
+        embedding, spread: width of the word embeddings, and their initial standard deviation.
         hidden: units of the LSTM of each direction.
-        joint: units of the layer that compares.
-        dropout: of embeddings, of what the LSTMs say, and of the layer that compares.
+        joint: units of the hidden layer V.
+        dropout: of embeddings, of the LSTMs' outputs, and of the hidden layer.
     """
 
     vocab: int
@@ -104,11 +104,11 @@ class ChoiceReader(nn.Module):
         """The loss, ``nll``, of a batch, and the share of right choices, ``accuracy``."""
         label = batch["label"]
         log_prob = self._log_prob(batch)
-        asked = label >= 0
-        count = asked.sum()
+        labelled = label >= 0
+        count = labelled.sum()
         units = count.clamp(min=1)
         nll = nll_loss(log_prob, label, ignore_index=-1, reduction="sum") / units
-        right = ((log_prob.argmax(-1) == label) & asked).sum() / units
+        right = ((log_prob.argmax(-1) == label) & labelled).sum() / units
         return {"loss": nll, "count": count, "nll": nll.detach(), "accuracy": right}
 
     @torch.no_grad()
@@ -117,33 +117,33 @@ class ChoiceReader(nn.Module):
         return self._log_prob(batch).exp()
 
     def _log_prob(self, batch: Batch) -> Tensor:
-        """(B, C)."""
+        """The log-probability of each choice, (B, C)."""
         lengths, known = batch["document_lengths"], masks.lengths(batch["question_lengths"])
         words, question = (self.dropout(self.words(batch[name])) for name in ("document", "question"))
         query, key = torch.relu(self.aligned(words)), torch.relu(self.aligned(question))
-        found = [words, self.align(query, key, question, mask=known).context]
+        inputs = [words, self.align(query, key, question, mask=known).context]
         if self.config.features:
-            found.append(batch["features"].to(words.dtype))
-        heard = self.dropout(self.dialogue(torch.cat(found, -1), lengths)[0])  # (B, S, 2 hidden)
-        asked = self._pooled(question, batch["question_lengths"])  # (B, 2 hidden)
+            inputs.append(batch["features"].to(words.dtype))
+        h = self.dropout(self.dialogue(torch.cat(inputs, -1), lengths)[0])  # (B, S, 2 hidden)
+        u = self._pooled(question, batch["question_lengths"])  # (B, 2 hidden)
         choices, count = batch["choices"], batch["choice_lengths"]
-        offered = self._pooled(self.dropout(self.words(choices.flatten(0, 1))), count.flatten()).unflatten(
+        o = self._pooled(self.dropout(self.words(choices.flatten(0, 1))), count.flatten()).unflatten(
             0, choices.shape[:2]
         )  # (B, C, 2 hidden)
-        asked = asked[:, None].expand_as(offered)
-        memory = self.look.remember(torch.cat([heard, words], -1), heard, mask=masks.lengths(lengths))
-        read = self.look(torch.cat([asked, offered], -1), memory).context
-        joint = [read, offered, asked, read * offered]
+        u = u[:, None].expand_as(o)
+        memory = self.look.remember(torch.cat([h, words], -1), h, mask=masks.lengths(lengths))
+        r = self.look(torch.cat([u, o], -1), memory).context
+        joint = [r, o, u, r * o]
         if self.config.facts:
-            joint.append(batch["facts"].to(read.dtype))
+            joint.append(batch["facts"].to(r.dtype))
         logits = self.output(self.dropout(torch.relu(self.joint(torch.cat(joint, -1)))))[..., 0]
         if self.counted is not None:
-            logits = logits + self.counted(batch["facts"].to(read.dtype))[..., 0]
+            logits = logits + self.counted(batch["facts"].to(r.dtype))[..., 0]
         logits = logits.masked_fill(count == 0, torch.finfo(logits.dtype).min)
         return logits.log_softmax(-1)
 
     def _pooled(self, words: Tensor, lengths: Tensor) -> Tensor:
-        """(N, L, embedding) → (N, 2 hidden); zeros where there are no words."""
+        """u or o_c of embedded words: (N, L, embedding) → (N, 2 hidden); zeros where there are no words."""
         states = self.dropout(self.asked(words, lengths.clamp(min=1))[0])
         query = self.weight.expand(len(states), 1, -1)
         return self.pool(query, states, mask=masks.lengths(lengths)).context[:, 0]

@@ -1,10 +1,10 @@
-"""The networks that glimpses are compared with: they take in the whole image at once, and pay for every pixel.
+"""Networks without attention, to compare glimpses with: they read the whole image, so that every pixel costs time.
 
 Mnih, Heess, Graves & Kavukcuoglu 2014 (arXiv:1406.6247), section 4.1: a convolution with 8 filters of 10 × 10 and
 stride 5, then a layer of 256 units, all with ReLU; or, with ``filters = 0``, two layers of 256 units. ``widths`` is a
 stronger network than theirs: convolutions of 3 × 3, each with half-size max pooling behind it, then the layer of
-``hidden`` units. Several objects of an image are named by a layer for each (Goodfellow et al. 2014, arXiv:1312.6082).
-No attention.
+``hidden`` units. Several objects of an image are named by an output layer for each (Goodfellow et al. 2014,
+arXiv:1312.6082).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Config:
 
     Attributes:
         channels, height, width, classes: of the images.
-        objects, end: the most that are named in order, and whether the last class is *end*.
+        objects, end: the most objects that are named in order, and whether the last class is *end*.
         filters, kernel, stride: of the convolution; 0 filters is a layer of ``hidden`` units instead.
         widths: filters of each convolution of 3 × 3 instead.
         hidden: units of the layer before the classes.
@@ -120,7 +120,7 @@ class CNN(nn.Module):
         return {"chosen": chosen, "probabilities": probabilities}
 
     def multiplications(self) -> int:
-        """Of one image."""
+        """Multiplications for one image."""
         total, side = 0, (self.config.height, self.config.width)
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):

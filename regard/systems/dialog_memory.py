@@ -3,8 +3,8 @@
 Bordes, Boureau & Weston 2017, *Learning End-to-End Goal-Oriented Dialog* (arXiv:1605.07683), section 4.3 and
 appendix A, after Sukhbaatar et al. 2015 (arXiv:1503.08895).
 
-Everything that was said, and every fact that was looked up, is a sentence of the memory; with Φ its bag of words, among
-them who said it and how long ago, and x the last thing that the user said:
+The memory holds a sentence for each utterance of the dialogue and for each fact that the knowledge base returned. Φ is
+the bag of words of a sentence, with one more word for its speaker and one for its age; x is the user's last utterance:
 
     q¹ = A Φ(x),  mᵢ = A Φ(cᵢ)
     pᵢ = softmax(qᵀ mᵢ),  o = R Σᵢ pᵢ mᵢ,  qᵏ⁺¹ = qᵏ + oᵏ           query q, key and value m, dot score, softmax
@@ -14,7 +14,7 @@ Match types: a candidate that names something of the type t (a cuisine, a phone 
 memory or in x has one more word, t, in its bag: its score has (qᴷ⁺¹)ᵀ W_t more for each such word. It can so be chosen
 though the network has never seen the word itself.
 
-Each of ``tasks`` has a network of its own, trained on its own rows and with no influence on another.
+Each of the ``tasks`` has a network of its own, trained on the rows of that task alone.
 
 Deviations: the paper compares with sampled wrong candidates, here the loss is the cross-entropy over all; it trains
 with SGD, the recipe with Adam. W's rows of types are W_t, a table of their own.
@@ -49,13 +49,13 @@ class Config:
     """Sizes and choices.
 
     Attributes:
-        vocab: word ids, those of speakers and ages among them.
-        types: of entities, the type 0 for none included.
-        tasks: networks side by side.
-        dim, hops: width of sentences, and looks at the memory.
+        vocab: number of word ids, those of speakers and ages included.
+        types: types of entities, type 0 for none included.
+        tasks: number of networks.
+        dim, hops: width of sentences, and number of looks at the memory.
         match: do candidates have match types?
         spread: standard deviation of the initial embeddings.
-        dropout: of what candidates are chosen by.
+        dropout: of the last query, qᴷ⁺¹.
     """
 
     vocab: int
@@ -99,7 +99,7 @@ class Network(nn.Module):
         logits = q @ bag(candidates, self.say).mT
         if self.types is None:
             return logits
-        # (B, V): what a word adds to the score of a candidate that has it, if it was said
+        # worth (B, V) is what a word adds to the score of a candidate that has it, if it stands in the memory or in x
         said = torch.cat([memory.flatten(1), question], 1)
         there = logits.new_zeros(len(q), self.config.vocab).scatter_(1, said, 1.0)
         there[:, 0] = 0.0
@@ -128,19 +128,19 @@ class DialogMemory(Answerer):
         return loss(self.logits(batch), batch["label"])
 
     def logits(self, batch: Batch) -> Tensor:
-        """Of the candidates, (B, C)."""
+        """The logits of the candidates, (B, C)."""
         task = batch["task"]
         own = {name: batch[name] for name in ("candidates", "entities", "kinds")}
         numbers = sorted(set(task.tolist()))
         if len(numbers) == 1:
             return self.networks[numbers[0]](batch)
-        found = torch.empty(0)
+        logits = torch.empty(0)
         for number in numbers:
             rows = (task == number).nonzero()[:, 0]
             part = self.networks[number]({**own, "memory": batch["memory"][rows], "question": batch["question"][rows]})
-            found = found if found.numel() else part.new_zeros(len(task), part.shape[1])
-            found = found.index_copy(0, rows, part)
-        return found
+            logits = logits if logits.numel() else part.new_zeros(len(task), part.shape[1])
+            logits = logits.index_copy(0, rows, part)
+        return logits
 
 
 def bag(ids: Tensor, table: Tensor) -> Tensor:

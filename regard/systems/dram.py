@@ -57,7 +57,7 @@ class Config:
     Attributes:
         channels, height, width: of the images.
         classes: of an object; the last is *end*, if there is one.
-        objects: the most that are read, *end* included.
+        objects: the most objects that are read, *end* included.
         end: is there a class *end*?
         glimpses: for each object, N.
         size, scales: of the retina.
@@ -210,11 +210,11 @@ class Reader(nn.Module):
                 second = self.second(first[0].detach(), second)
                 kept.append((place, log_normal(drawn, mean, config.std), expected, first[0]))
             place, chosen, expected, seen = map(torch.stack, zip(*kept))
-            scores = self.output(seen).to(image.dtype)  # as they are summed up, also under autocast
-            found = Object(rows, place, chosen, expected, scores.log_softmax(-1))
-            yield found
+            scores = self.output(seen).to(image.dtype)  # in the dtype of the sums of the loss, also under autocast
+            log_prob = scores.log_softmax(-1)
+            yield Object(rows, place, chosen, expected, log_prob)
             if target is not None and number + 1 < config.objects:
-                right = found.log_prob[-1].argmax(-1) == target[rows, number]
+                right = log_prob[-1].argmax(-1) == target[rows, number]
                 going = right & (target[rows, number + 1] >= 0)
                 if not going.any():
                     return
@@ -223,17 +223,17 @@ class Reader(nn.Module):
                     first, second = (tuple(part[going] for part in state) for state in (first, second))
 
     def terms(self, image: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """What is trained, for each image: ``nll``, ``error``, ``baseline`` and ``reinforce``, each (B,)."""
-        found = list(self.look(image, True, target))
+        """The terms of the loss of each image: ``nll``, ``error``, ``baseline`` and ``reinforce``, each (B,)."""
+        glimpses = list(self.look(image, True, target))
         reward, nll = image.new_zeros(len(target), self.config.objects), image.new_zeros(len(target))
-        for number, each in enumerate(found):
+        for number, each in enumerate(glimpses):
             wanted = target[each.rows, number]
             reward[each.rows, number] = (each.log_prob[-1].argmax(-1) == wanted).to(reward.dtype)
             nll = nll.index_add(0, each.rows, -each.log_prob[-1].gather(1, wanted[:, None])[:, 0])
         error = (reward.sum(1) < (target >= 0).sum(1)).to(reward.dtype)
         ahead = reward.flip(1).cumsum(1).flip(1)  # the objects that are read right from each on
         made = {"nll": nll, "error": error}
-        for number, each in enumerate(found):
+        for number, each in enumerate(glimpses):
             for name, term in policy_terms(each.chosen, each.expected, ahead[each.rows, number]).items():
                 made[name] = made.get(name, torch.zeros_like(nll)).index_add(0, each.rows, term)
         return made
@@ -264,7 +264,7 @@ class DRAM(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Per image: the loss, ``nll`` of its objects and ``error``, where not all of them were right. In training
         also the terms ``baseline`` and ``reinforce``. Otherwise ``ordered``, how often the first object was looked for
-        farther left than the second, where every image has two."""
+        farther left than the second, where all images have equally many objects."""
         config, image = self.config, batch["image"]
         check_images(image, config.channels, config.height, config.width)
         target = batch["target"] if "target" in batch else batch["label"][:, None]
@@ -301,11 +301,12 @@ class DRAM(nn.Module):
         runs = max(self.config.test_rollouts, 1)
         log_probs, places = [], None
         for reader in self._readers():
-            found = list(reader.look(repeated(image, runs), self.config.test_rollouts > 0))
-            each = torch.stack([one.log_prob[-1] for one in found], 1).unflatten(0, (-1, runs))  # (B, runs, S, classes)
+            glimpses = list(reader.look(repeated(image, runs), self.config.test_rollouts > 0))
+            each = torch.stack([one.log_prob[-1] for one in glimpses], 1).unflatten(0, (-1, runs))
+            # each is (B, runs, S, classes)
             log_probs.append(each.exp().mean(1).clamp_min(1e-30).log() if runs > 1 else each[:, 0])
             if places is None:
-                places = torch.stack([one.location for one in found]).permute(2, 0, 1, 3)  # (B · runs, S, N, 2)
+                places = torch.stack([one.location for one in glimpses]).permute(2, 0, 1, 3)  # (B · runs, S, N, 2)
                 places = places.unflatten(0, (-1, runs)).transpose(1, 2)
         assert places is not None
         return log_probs, places
@@ -327,24 +328,24 @@ class DRAM(nn.Module):
         the end was read."""
         config, image = self.config, batch["image"]
         reader = self._readers()[0]
-        found = list(reader.look(image, False))
-        location = torch.cat([each.location for each in found])
+        glimpses = list(reader.look(image, False))
+        location = torch.cat([each.location for each in glimpses])
         patches = [reader.glimpse.retina(place, image).context for place in location]
-        said = torch.stack([each.log_prob[-1].argmax(-1) for each in found], 1)  # (B, S)
+        said = torch.stack([each.log_prob[-1].argmax(-1) for each in glimpses], 1)  # (B, S)
         ends = (said == config.classes - 1) & config.end
         read = torch.where(ends.any(1), ends.int().argmax(1) + 1, config.objects)
         return {
             "image": image,
             "location": location.transpose(0, 1),
             "patch": torch.stack(patches, 1),
-            "probability": torch.cat([each.log_prob for each in found]).exp().transpose(0, 1),
+            "probability": torch.cat([each.log_prob for each in glimpses]).exp().transpose(0, 1),
             "sides": config.size * 2 ** torch.arange(config.scales),
             "object": torch.arange(config.objects).repeat_interleave(config.glimpses),
             "length": read * config.glimpses,
         }
 
     def multiplications(self) -> int:
-        """Of one image that has as many objects as there can be."""
+        """Multiplications for one image with the most objects."""
         config, reader = self.config, self._readers()[0]
         looks, parts = config.objects * config.glimpses, (reader.first, reader.second, reader.location)
         total = looks * sum(map(_work, parts))

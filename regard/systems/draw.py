@@ -3,22 +3,23 @@
 Gregor, Danihelka, Graves, Rezende & Wierstra 2015, *DRAW: A Recurrent Neural Network For Image Generation*
 (arXiv:1502.04623).
 
-An encoder sees the picture x and what is still wrong with the canvas c; a decoder paints. In each of T steps (eqs. 3-8)
+An encoder sees the picture x and the error image x̂, what the canvas c still lacks; a decoder paints. In each of T
+steps (eqs. 3-8)
 
     x̂ₜ = x − σ(cₜ₋₁),  rₜ = read(x, x̂ₜ, hᵈₜ₋₁),  hᵉₜ = LSTM(hᵉₜ₋₁, [rₜ, hᵈₜ₋₁])
     zₜ ~ N(μ(hᵉₜ), σ(hᵉₜ)²),  hᵈₜ = LSTM(hᵈₜ₋₁, zₜ),  cₜ = cₜ₋₁ + write(hᵈₜ)
 
 Reading and writing go through N×N Gaussian filters (:class:`regard.glimpses.FilterBank`), which the decoder's state
 places, spaces and sharpens: the filters are the queries, the places of pixels the keys, pixels the values. Writing
-uses a second such grid the other way round. Without ``attention`` the whole picture is read and written.
+uses the transpose of a second such grid. Without ``attention`` the whole picture is read and written.
 
 The loss is the variational bound in nats per picture, −log p(x | σ(c_T)) + Σₜ KL(zₜ ‖ N(0, 1)) (eqs. 9-12), of pixels
-that are 0 or 1. Pictures are imagined by the decoder alone, from z ~ N(0, 1).
+that are 0 or 1. New pictures are sampled by the decoder alone, from z ~ N(0, 1).
 
-``goal = "classify"`` is the paper's section 3: one LSTM reads the image T times and says then what it is.
+``goal = "classify"`` is the paper's section 3: one LSTM reads the image T times, and its last state gives the class.
 
 Deviations: log σ², log δ̃ and log γ are kept within ±6 by a tanh. At first the N×N filters cover the picture evenly, so
-that a grid as coarse as 2×2 sees more than the corners, and forget gates are open; the paper leaves that to the reader.
+that a grid as coarse as 2×2 sees more than the corners, and forget gates are open; the paper leaves both open.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from regard.layers.use import Use
 Batch = dict[str, Tensor]
 GOALS = ("generate", "classify")
 FURTHEST = 6.0
-"""Of log σ², log δ̃ and log γ from 0."""
+"""The largest absolute value of log σ², log δ̃ and log γ."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class Config:
     latent: int = 100
     """Width of z."""
     read: int = 2
-    """Filters each way in the grid that reads."""
+    """N of the grid that reads."""
     write: int = 5
-    """And in the one that writes."""
+    """N of the grid that writes."""
 
     def __post_init__(self) -> None:
         if self.goal not in GOALS:
@@ -80,15 +81,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "blind": {"attention": False},
     "classifier": {"goal": "classify", "steps": 8, "read": 12},
 }
-"""The whole picture in every step; and the paper's classifier of cluttered digits."""
+"""The control that reads and writes the whole picture, and the paper's classifier of cluttered digits."""
 
 
 class Drawing(NamedTuple):
-    """How pictures came to be, or were read.
+    """The steps in which pictures were drawn, or read.
 
     Attributes:
         canvas: (B, T, C, height, width): the probability that a pixel is 1, after each step; of a classifier, none.
-        read: (B, T, 4): the box that was read, see :func:`box`; None where nothing or everything was.
+        read: (B, T, 4): the box that was read, see :func:`box`; None where nothing or the whole picture was.
         write: the same of writing.
         patch: (B, T, C, N, N): what a classifier read.
     """
@@ -136,7 +137,7 @@ class DRAW(nn.Module):
     """Encoder, decoder, canvas; see the module's docstring.
 
     A batch has ``image`` (B, C, height, width) with numbers from 0 to 1 and, to classify, ``label`` (B,). It may bring
-    ``noise`` (B, T, latent), what makes z of μ and σ; otherwise that is drawn.
+    ``noise`` (B, T, latent), the ε of z = μ + σ ε; otherwise it is drawn.
     """
 
     uses: ClassVar[dict[str, Use]] = {
@@ -174,7 +175,8 @@ class DRAW(nn.Module):
             self.write_place = Place(hidden, config.write, config.height, config.width, writes=True)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """To generate: the bound in nats per picture; of it, ``nll`` is what the canvas lacks and ``kl`` the code. To
+        """To generate: the bound in nats per picture; its terms are ``nll``, the reconstruction of
+        the picture, and ``kl``, the code. To
         classify: cross entropy, and the share of wrong answers."""
         image = batch["image"]
         self._check(image)
@@ -190,7 +192,7 @@ class DRAW(nn.Module):
         return {"loss": nll + kl, "count": count, "bound": (nll + kl).detach(), "nll": nll.detach(), "kl": kl.detach()}
 
     def steps(self, image: Tensor | None, noise: Tensor) -> Iterator[Step]:
-        """T steps of a drawing; without an image it is imagined, and z is the noise (B, T, latent) itself."""
+        """T steps of a drawing; without an image a new one is sampled: z is the noise (B, T, latent) itself."""
         config, batch = self.config, len(noise)
         encoder, decoder = self._start(self.encoder_start, batch), self._start(self.decoder_start, batch)
         canvas = self.canvas_start.expand(batch, -1, -1, -1)
@@ -217,7 +219,7 @@ class DRAW(nn.Module):
             yield Step(canvas, kl, read, write)
 
     def glimpses(self, image: Tensor) -> Iterator[tuple[Tensor, Tensor | None, Tensor]]:
-        """T looks of a classifier: h (B, hidden), where it looked (B, 5), and what it saw (B, C, N, N)."""
+        """T glimpses of a classifier: h (B, hidden), the grid's parameters (B, 5), and the patch (B, C, N, N)."""
         state = self._start(self.encoder_start, len(image))
         for _ in range(self.config.steps):
             place, patch = None, image
@@ -291,8 +293,8 @@ class DRAW(nn.Module):
 
 
 def _begin(cell: nn.LSTMCell, seen: int) -> None:
-    """Its first ``seen`` inputs arrive with the variance they have, and it remembers. With PyTorch's own start, weights
-    as small as those of many inputs, what is read hardly reaches the code, which the noise then drowns."""
+    """Weights that keep the variance of the first ``seen`` inputs, and open forget gates. With PyTorch's default, which
+    is small where inputs are many, the patch hardly reaches the code, and noise drowns it."""
     nn.init.normal_(cell.weight_ih[:, :seen], std=seen**-0.5)
     for bias in (cell.bias_ih, cell.bias_hh):
         nn.init.zeros_(bias)

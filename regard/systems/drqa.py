@@ -12,14 +12,14 @@ With E the embeddings, p of the text and q of the question with its history:
     b_j ∝ exp(w · q_j),  u = Σⱼ bⱼ qⱼ                                          query w, key and value qⱼ, dot, softmax
     P_start(i) ∝ exp(pᵢ W_s u),  P_end(i) ∝ exp(pᵢ W_e u)                      query u, key pᵢ, general, softmax
 
-The answer is the span of at most ``longest`` words with the greatest P_start · P_end; both are attention weights that
-are trained as such, by −log P_start − log P_end. The b_j tell which words of the history the question was read with.
+The answer is the span of at most ``longest`` words with the greatest P_start · P_end. Both are attention weights, used
+as pointers: the loss is −log P_start − log P_end. The b_j show which words of the history count for the question.
 
-Deviations: embeddings are learned from the data, not GloVe's; ``layers`` BiLSTMs of which the last alone is read; of
-the features only those that need no tagger; after the first layer, with ``layers`` > 1, dropout on its output.
+Deviations: embeddings are learned from the data, not GloVe's; of several ``layers`` of BiLSTMs the outputs of the last
+alone are used; of the features only those that need no tagger; dropout on the output of every layer.
 
 A batch has ``document`` (B, S) and ``question`` (B, Q), word ids with 0 for padding, their lengths (B,), ``features``
-(B, S, F) and, to learn from, ``first`` and ``last`` (B,), places of words; −1 is for none.
+(B, S, F) and, to learn from, ``first`` and ``last`` (B,), places of words; −1 where there is no answer.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Config:
     """Sizes and choices.
 
     Attributes:
-        vocab: word ids.
-        entities: none: a reader of spans.
-        features: numbers that come with each word of the text.
-        embedding, spread: width of words, and the standard deviation of their vectors at first.
-        hidden, layers: units of the LSTM of each direction, and how many stand above each other.
-        dropout: of embeddings and of what the LSTMs say.
-        longest: words of the longest span that is given as an answer.
+        vocab: number of word ids.
+        entities: 0: this reader answers with spans alone.
+        features: width of the features that come with each word of the text.
+        embedding, spread: width of the word embeddings, and their initial standard deviation.
+        hidden, layers: units of the LSTM of each direction, and number of layers.
+        dropout: of embeddings and of the LSTMs' outputs.
+        longest: the most words of a span that is given as an answer.
     """
 
     vocab: int
@@ -76,7 +76,7 @@ class Config:
 
 
 class Read(nn.Module):
-    """BiLSTMs above each other: (B, S, width) → (B, S, 2 hidden)."""
+    """Stacked BiLSTMs: (B, S, width) → (B, S, 2 hidden)."""
 
     def __init__(self, width: int, config: Config):
         super().__init__()
@@ -116,37 +116,37 @@ class Drqa(nn.Module):
         text.initialize(self.words, config.spread)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The loss, ``nll``, of a batch; ``accuracy`` is the share of spans that are wholly right."""
+        """The loss, ``nll``, of a batch; ``accuracy`` is the share of exactly right spans."""
         starts, ends, _, _ = self._read(batch)
         first, last = batch["first"], batch["last"]
         each = nll_loss(starts, first, ignore_index=-1, reduction="none")
         each = each + nll_loss(ends, last, ignore_index=-1, reduction="none")
         begin, end, _ = best_span(starts.detach(), ends.detach(), self.config.longest)
-        asked = first >= 0
-        count = asked.sum()
+        labelled = first >= 0
+        count = labelled.sum()
         units = count.clamp(min=1)
-        nll, right = each.sum() / units, (begin == first) & (end == last) & asked
+        nll, right = each.sum() / units, (begin == first) & (end == last) & labelled
         return {"loss": nll, "count": count, "nll": nll.detach(), "accuracy": right.sum() / units}
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> dict[str, Tensor]:
         """``first`` and ``last`` (B,), their ``probability`` (B,), the ``weights`` (B, 2, S) of both pointers, and
-        ``asked`` (B, Q), how much of each word of question and history there is in u."""
-        starts, ends, looks, asked = self._read(batch)
+        ``asked`` (B, Q), the weights b of the words of history and question in u."""
+        starts, ends, looks, b = self._read(batch)
         first, last, log_prob = best_span(starts, ends, self.config.longest)
-        return {"first": first, "last": last, "probability": log_prob.exp(), "weights": looks, "asked": asked}
+        return {"first": first, "last": last, "probability": log_prob.exp(), "weights": looks, "asked": b}
 
     def _read(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """log P_start and log P_end (B, S), both looks (B, 2, S), and b (B, Q)."""
-        lengths, asked = batch["document_lengths"], batch["question_lengths"]
-        there, known = masks.lengths(lengths), masks.lengths(asked)
+        lengths, question_lengths = batch["document_lengths"], batch["question_lengths"]
+        there, known = masks.lengths(lengths), masks.lengths(question_lengths)
         words, question = self.dropout(self.words(batch["document"])), self.dropout(self.words(batch["question"]))
         query, key = torch.relu(self.aligned(words)), torch.relu(self.aligned(question))
-        found = [words, self.align(query, key, question, mask=known).context]
+        inputs = [words, self.align(query, key, question, mask=known).context]
         if self.config.features:
-            found.append(batch["features"].to(words.dtype))
-        document = self.document(torch.cat(found, -1), lengths)
-        question = self.question(question, asked)
+            inputs.append(batch["features"].to(words.dtype))
+        document = self.document(torch.cat(inputs, -1), lengths)
+        question = self.question(question, question_lengths)
         pooled = self.pool(self.weight.expand(len(question), 1, -1), question, mask=known, weights=True)
         first = self.start(pooled.context, document, mask=there, weights=True)
         last = self.end(pooled.context, document, mask=there, weights=True)

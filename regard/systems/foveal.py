@@ -18,7 +18,7 @@ The last line sums over all 2^H states of the hidden units, exactly. What is tra
 The controller is a linear score f(s_k, p) of every place, from the hidden units s_k = E[h | x₁…x_k] and which places
 were fixated. It is trained so that softmax(f) over the places is ∝ p(y | x₁…x_k, x at p)^β of the true class y
 after one more fixation, which can be computed for all places. The next fixation is the best place that was not fixated
-yet, since the same evidence would count twice; in training, with the probability ε, any such place.
+yet, since the same evidence would count twice; in training, with probability ε, a random one of these places.
 
 So attention is hard: the query is the fixation, keys are the places of the pixels, values the pixels, and the weights
 1/n over the n pixels of a cell of the retina.
@@ -89,8 +89,8 @@ class Config:
             raise ValueError(f"policy cannot be {self.policy!r}: {nearest(self.policy, POLICIES)}")
         at_least(self, "channels", "height", "width", "classes", "fixations", "size", "grid", "factors", "hidden")
         if not (self.rings >= 0 and self.generative >= 0 and self.sharpness > 0):
-            told = f"rings = {self.rings}, generative = {self.generative}, sharpness = {self.sharpness}"
-            raise ValueError(f"{told}: not negative, and the last above 0")
+            settings = f"rings = {self.rings}, generative = {self.generative}, sharpness = {self.sharpness}"
+            raise ValueError(f"{settings}: not negative, and the last above 0")
         if not 0 <= self.explore <= 1 or not 0 <= self.reach <= 1:
             raise ValueError(f"explore = {self.explore}, reach = {self.reach}: between 0 and 1")
         if self.fixations > self.grid**2:
@@ -241,11 +241,11 @@ class Foveal(nn.Module):
         pixels = self.look(everywhere, image.unsqueeze(1).expand(-1, places, -1, -1, -1))
         more = self.drive(pixels, torch.arange(places, device=image.device))  # (B, places, H)
         before = functional.pad(fixed.inputs[:, :-1], (0, 0, 1, 0))  # (B, K, H)
-        found = []
+        log_probs = []
         for summed in before.unbind(1):
             log_prob = self.posterior(summed.unsqueeze(1) + more)  # (B, places, classes)
-            found.append(log_prob.gather(-1, label[:, None, None].expand(-1, places, 1))[..., 0])
-        return (self.config.sharpness * torch.stack(found, 1)).log_softmax(-1).exp()
+            log_probs.append(log_prob.gather(-1, label[:, None, None].expand(-1, places, 1))[..., 0])
+        return (self.config.sharpness * torch.stack(log_probs, 1)).log_softmax(-1).exp()
 
     def _divergence(self, fixed: Seen, label: Tensor) -> Tensor:
         """CD-1 of −log p(y, x_k | x₁…x_k₋₁), mean over k: the free energy of what is, less that of what the machine
@@ -289,7 +289,7 @@ class Foveal(nn.Module):
         }
 
     def multiplications(self) -> int:
-        """Of one image."""
+        """Multiplications for one image."""
         each = self.into.numel() + self.out.numel()
         if self.config.policy == "learned":
             each += self.controller.weight.numel()

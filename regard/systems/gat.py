@@ -14,8 +14,8 @@ network for PPI does). Sparse features stay sparse: dropout falls on their value
 
 ``gat``       the paper's. LeakyReLU is monotone, so all nodes rank their neighbours alike.
 ``gatv2``     eᵢⱼ = aᵀ LeakyReLU(V hᵢ + W hⱼ) (Brody, Alon & Yahav 2021, arXiv:2105.14491): each ranks for itself.
-``constant``  all neighbours weigh the same: the paper's Const-GAT. The query is 0, so that every score is.
-``none``      a node sees itself alone, not through attention: a multi-layer perceptron of the same widths.
+``constant``  equal weights of all neighbours, the paper's Const-GAT: the query is 0, and so is every score.
+``none``      no attention and no neighbours: a multi-layer perceptron of the same widths.
 
 Deviations: the authors' code also drops values after W, each head with an input dropout of its own; the paper's text
 does not, and neither do we.
@@ -48,7 +48,7 @@ class Config:
     features: int
     classes: int
     several: bool = False
-    """May a node have several labels?"""
+    """Can a node have several labels?"""
     attention: str = "gat"
     layers: int = 2
     heads: int = 8
@@ -118,9 +118,9 @@ class GAT(nn.Module):
 
     A batch has ``features`` (N, F), strided or sparse CSR; ``edges``, :class:`regard.edges.Edges` with the self-loops
     that are wanted, or a (2, E) index, to which all are added; ``labels`` (N,), or (N, C) of zeros and ones for
-    ``several`` labels; and ``nodes`` (M,), those that are asked. Sparse features may come with ``turned``, their
-    transpose in CSR, (F, N), with the place of each value instead of the value: backward needs it, and sorts where it
-    is missing. A batch is one graph, and cannot be cut into rows for several processes.
+    ``several`` labels; and ``nodes`` (M,), those to classify. Sparse features may come with ``turned``, their transpose
+    in CSR, (F, N), which holds the index of each value instead of the value: backward needs it, and without it sorts
+    again in each step. A batch is one graph, and cannot be cut into rows for several processes.
     """
 
     uses: ClassVar[dict[str, Use]] = {
@@ -142,7 +142,7 @@ class GAT(nn.Module):
             width = inner
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The loss of the nodes that are asked; accuracy of the likeliest class, or of each label."""
+        """The mean loss of ``nodes``, and the accuracy of their likeliest class, or of their labels."""
         logits, labels = self.logits(batch), batch["labels"][batch["nodes"]]
         count = labels.new_tensor(len(labels), dtype=torch.float32)
         if self.config.several:
@@ -155,7 +155,7 @@ class GAT(nn.Module):
         return {"loss": loss.sum() * share, "count": count, "accuracy": right.sum() * share}
 
     def logits(self, batch: Batch) -> Tensor:
-        """(M, C), before softmax or logistic."""
+        """(M, C), before softmax or sigmoid."""
         hidden = batch["features"]
         self._check(hidden)
         edges = Edges.of(batch["edges"], hidden.shape[0], self_loops=True)
@@ -189,7 +189,7 @@ def dropped(nodes: Tensor, share: float) -> Tensor:
 
 
 def _kept(values: Tensor, share: float) -> Tensor:
-    """0 or 1 / (1 − share). On the CPU torch draws number after number, and a hash is much faster."""
+    """The dropout mask: 0 or 1 / (1 − share). On the CPU torch draws number by number; a hash is much faster."""
     if values.device.type == "cpu":
         return kernels.edges.drawn(torch.randint(2**32, (2,)), values.shape, share).to(values.dtype)
     return torch.rand(values.shape, device=values.device).ge_(share).div_(1 - share).to(values.dtype)
@@ -206,12 +206,12 @@ def projected(nodes: Tensor, weight: Tensor, turned: Tensor | None = None) -> Te
 
 
 def _csr(like: Tensor, values: Tensor) -> Tensor:
-    """Other values at the same places."""
+    """A CSR tensor of the sparsity pattern of ``like`` with other values."""
     return torch.sparse_csr_tensor(like.crow_indices(), like.col_indices(), values, like.shape, check_invariants=False)
 
 
 class _Product(torch.autograd.Function):
-    """A sparse constant times a matrix, the transpose of the constant being at hand for backward."""
+    """A sparse constant times a matrix; its transpose is given too, for backward."""
 
     @staticmethod
     def forward(ctx: Any, sparse: Tensor, turned: Tensor, matrix: Tensor) -> Tensor:

@@ -12,22 +12,22 @@ So the filter is attention: the query is the template's features, the keys are t
 states, the score is a Gaussian, and the context is the estimate. Identity: the features h are the hidden units of a
 Gaussian-Bernoulli Boltzmann machine over a glimpse of unit variance, trained by one step of contrastive divergence.
 
-The reward of a gaze is the concentration of the weights, Σ wₙ². Policies: ``random``; ``hedge``, which is told the
-reward of all gazes of a grid; ``exp3``, which is told that of its own; ``ucb``, a Gaussian process over continuous
-gazes, which takes the one with the highest mean + β deviations.
+The reward of a gaze is the concentration of the weights, Σ wₙ². Policies: ``random``; ``hedge``, which observes the
+rewards of all gazes of a grid; ``exp3``, which observes only the reward of the gaze it chose; ``ucb``, a Gaussian
+process over continuous gazes, which takes the one with the highest mean + β deviations.
 
-The film goes on to look different: the target turns, comes nearer, the light changes. So there are K = 2 templates, the
-box of the first frame and a running mean of what the tracker found since, each with a prior πₖ; both are queries:
+The target changes its looks: it turns, comes nearer, the light changes. So there are K = 2 templates, the box of the
+first frame and a running mean of the tracker's estimates since, each with a prior πₖ; both are queries:
 
     p(k | frame) ∝ πₖ · meanₙ exp(−‖hₙ − hₖ‖² / 2s²),  p(neither) ∝ ε,   w = Σₖ p(k) wₖ + p(neither) / N
 
 Deviations: ε, the likelihood of seeing something else at any place, is not in the paper (``doubt=0``). Without it a
 gaze at a hidden part has the highest reward: of many particles that all fit badly one is best by far. There is no
 orientation. The paper has the template of the first frame alone (``adapt=0``), which loses targets that change. The
-running mean moves by ``adapt`` · p(either), so that little is learned where the target is not found, and
-of the whole box, not of the gaze alone. Speeds decay (``inertia``) and sizes return to the first (``pull``): random
-walks of both would grow without bound. Resampling is systematic. ``tuning`` adds the squared distance of the estimate
-of one step from the truth to what is trained.
+running mean moves by ``adapt`` · p(either), so that it changes little where the target is not seen, and covers the
+whole box, not the gaze alone. Speeds decay (``inertia``) and sizes return to the first (``pull``): random walks of both
+would grow without bound. Resampling is systematic. The loss has one more term, ``tuning`` times the squared distance of
+the estimate of one step from the truth.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Config:
         inertia: share of a particle's speed that stays.
         scale_noise: standard deviation of a particle's change of scale, in logarithms.
         pull: share of a change of scale, in logarithms, that is taken back in every frame.
-        adapt: rate at which the second template follows what is found; 0 for the first template alone.
+        adapt: rate at which the second template follows the estimate; 0 for the first template alone.
         recent: prior of the second template.
         optimism: β of ``ucb``.
         rate: η of ``hedge``, γ of ``exp3``.
@@ -201,11 +201,11 @@ class GazeTracker(nn.Module):
             made = made + torch.randn_like(made)
         return (self.free_energy(seen) - self.free_energy(made)) / seen.shape[-1]
 
-    def _weighed(
+    def _estimate(
         self, image: Tensor, states: Tensor, gaze: Tensor, templates: list[tuple[float, Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The estimate (B, 4), the weights (B, N) of particles, the reward (B,) of the gaze and how likely it is (B,)
-        that the target was seen; templates are priors of boxes in images."""
+        """The estimate (B, 4), the weights (B, N) of particles, the reward (B,) of the gaze and the probability (B,)
+        that the target was seen. A template is a prior, an image and a box in it."""
         query = torch.cat([self.features(self.look(known, box, gaze)) for _, known, box in templates], 1)  # (B, K, E)
         out = self.weigh(query, self.features(self.look(image, states, gaze)), states, weights=True)
         assert out.weights is not None and out.scores is not None
@@ -213,15 +213,15 @@ class GazeTracker(nn.Module):
         evidence = prior * (out.scores.exp().mean(-1) + torch.finfo(query.dtype).tiny)  # (B, K)
         which = evidence / (evidence.sum(-1, keepdim=True) + self.config.doubt)
         neither = 1 - which.sum(-1, keepdim=True)  # (B, 1)
-        found = (which[:, None] @ out.context)[:, 0] + neither * states.mean(1)
+        estimate = (which[:, None] @ out.context)[:, 0] + neither * states.mean(1)
         weights = (which[:, None] @ out.weights)[:, 0] + neither / states.shape[1]
-        return found, weights, weights.square().sum(-1), 1 - neither[:, 0]
+        return estimate, weights, weights.square().sum(-1), 1 - neither[:, 0]
 
     @torch.no_grad()
     def track(self, batch: Batch) -> dict[str, Tensor]:
         """From the box of the first frame to the end: ``box`` (B, T, 4); ``gaze`` (B, T − 1, 2), in the box; ``reward``
         (B, T − 1); ``particles`` (B, T − 1, N, 4) and ``weights`` (B, T − 1, N) before resampling; ``surface``
-        (B, T − 1, rows, columns), what the policy expects of each gaze."""
+        (B, T − 1, rows, columns), the policy's expected value of each gaze."""
         config, frames = self.config, batch["frames"]
         first = _states(batch["boxes"][:, :1])  # (B, 1, 4)
         count = len(frames)
@@ -243,18 +243,18 @@ class GazeTracker(nn.Module):
             states = torch.cat([states[..., :2].clamp_min(0).minimum(_edge(image)), states[..., 2:]], -1)
 
             gaze, surface = policy.choose()
-            found, weights, reward, sure = self._weighed(image, states, gaze, templates)
+            estimate, weights, reward, sure = self._estimate(image, states, gaze, templates)
             everywhere = []
             if config.policy == "hedge":
                 for each in self.gazes.to(frames):
-                    everywhere.append(self._weighed(image, states, each.expand(count, 2), templates)[2])
+                    everywhere.append(self._estimate(image, states, each.expand(count, 2), templates)[2])
             policy.learn(reward, everywhere)
             if config.adapt:
                 rate = config.adapt * sure[:, None, None, None]
-                recent = recent + rate * (self.cut(image, found[:, None]) - recent)
+                recent = recent + rate * (self.cut(image, estimate[:, None]) - recent)
                 templates[1] = (config.recent, recent, whole)
             kept.append((gaze, reward, states, weights, surface))
-            boxes.append(found)
+            boxes.append(estimate)
             comb = (torch.arange(config.particles).to(weights) + torch.rand_like(weights[:, :1])) / config.particles
             drawn = torch.searchsorted(weights.cumsum(-1), comb).clamp_max(config.particles - 1)
             states, speed = (each.gather(1, drawn[..., None].expand_as(each)) for each in (states, speed))
@@ -276,7 +276,7 @@ class _Policy:
         self.chance = torch.full_like(self.gain, 1 / len(self.places))
 
     def choose(self) -> tuple[Tensor, Tensor]:
-        """The gaze (B, 2), and what is expected of all of them (B, rows, columns)."""
+        """The gaze (B, 2), and the expected value of all gazes, (B, rows, columns)."""
         config, many = self.config, len(self.places)
         surface = self.chance
         if config.policy == "ucb":

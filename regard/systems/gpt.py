@@ -1,7 +1,7 @@
-"""GPT: a language model of Transformer layers that look back.
+"""GPT: a language model of Transformer layers with causal attention.
 
 Radford et al. 2018, *Improving Language Understanding by Generative Pre-Training* (OpenAI), with the order of norms and
-the first weights of Radford et al. 2019 (GPT-2).
+the initialization of Radford et al. 2019 (GPT-2).
 
 p(xₜ | x₁ … xₜ₋₁) = softmax(hₜ₋₁ Eᵀ), where h is the last of N layers over E[x] + P[position]; each layer is causal
 multi-head self-attention, softmax(Q Kᵀ / √d) V with queries, keys and values all from the text so far, followed by
@@ -10,8 +10,8 @@ W₂ GELU(W₁ x). E embeds tokens and, as ``tied``, also predicts them.
 Positions are learned as in the paper, or ``rotary`` (Su et al. 2021, arXiv:2104.09864). Keys may be shared by heads
 (``key_heads``) and limited to a ``window``.
 
-While it writes, keys and values of what was read stay in a cache. When that holds ``longest`` tokens, the last half of
-them is read anew, and writing goes on.
+While it writes, keys and values of the text so far stay in a cache. When it holds ``longest`` tokens, it is rebuilt
+from the last half of them, and writing goes on.
 
 Deviation: fine-tuning with an added language-model loss (section 3.2 of the paper) is not here; see ``bert``.
 """
@@ -36,7 +36,7 @@ class Config:
 
     vocab: int
     longest: int = 512
-    """Tokens that are read at once."""
+    """The longest context, in tokens."""
     dim: int = 768
     heads: int = 12
     hidden: int = 3072
@@ -86,7 +86,7 @@ class Gpt(nn.Module):
         return text.loss(hidden, self.output, batch)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """Read ``prompt`` (B, P), if there is one, but for its last token."""
+        """The state after ``prompt`` (B, P), if there is one, without its last token."""
         prompt = batch.get("prompt")
         read = batch["target"][:, :0] if prompt is None else prompt[:, :-1]
         return self._read(read)
@@ -106,7 +106,7 @@ class Gpt(nn.Module):
         return self.output(hidden), {**state, "read": read}
 
     def alignment(self, state: dict[str, Any]) -> None:
-        """It has no source: it looks at what it has written."""
+        """None: a language model has no source."""
 
     def limit(self, batch: text.Batch) -> Tensor:
         """(B,): the longest continuation, in tokens."""

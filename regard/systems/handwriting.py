@@ -58,7 +58,7 @@ class Config:
     """Sizes; the defaults are the paper's.
 
     Attributes:
-        characters: how many there are; 0 makes the prediction network, which knows no text.
+        characters: size of the alphabet; 0 makes the prediction network, which knows no text.
         pace: points to a character, at which the window moves at first.
         hidden: units of each layer.
         layers: one to three.
@@ -115,16 +115,15 @@ class Mixture(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Lines as they were written.
+    """Sampled lines.
 
     Attributes:
-        points: (B, T, 3), with what they were primed with.
-        begins: (B,), the number of points that they were primed with.
-        lengths: (B,), of all points.
-        phi: (B, T, U + 1), where the window was before each point; one place behind the text is the last. None without
-            a text.
+        points: (B, T, 3), the priming points included.
+        begins: (B,), the number of priming points.
+        lengths: (B,), the number of all points.
+        phi: (B, T, U + 1), the window before each point; the last place stands behind the text. None without a text.
         expected: (B, T, 1 + 6M), the output before each point; see :meth:`Handwriting.mixture`.
-        stopped: (B,), whether it stopped by itself.
+        stopped: (B,), whether the line ended by itself, not at its longest.
     """
 
     points: Tensor
@@ -176,8 +175,8 @@ class Handwriting(nn.Module):
         count = lengths.sum().float() - rests
         share = 1 / float(count.clamp(min=1))
         raw, _ = self.run(batch, share)
-        asked = torch.arange(raw.shape[1], device=raw.device) < lengths[:, None]
-        rows, target = _Clipped.apply(raw, self.config.clip_output * share)[asked], points[:, 1:][asked]
+        real = torch.arange(raw.shape[1], device=raw.device) < lengths[:, None]
+        rows, target = _Clipped.apply(raw, self.config.clip_output * share)[real], points[:, 1:][real]
         expected = self.mixture(rows)
         where = -expected.log_density(target[:, :2])
         pen = functional.binary_cross_entropy_with_logits(expected.pen, target[:, 2], reduction="none")
@@ -190,7 +189,7 @@ class Handwriting(nn.Module):
         return {"loss": loss, "count": count, "nll": where + pen, "where": where, "pen": pen}
 
     def mixture(self, raw: Tensor) -> Mixture:
-        """What the numbers (…, 1 + 6M) of the output mean."""
+        """The mixture of which the output (…, 1 + 6M) holds the parameters."""
         count = self.config.mixtures
         pen, weights, mean, deviation, correlation = raw.split([1, count, 2 * count, 2 * count, count], -1)
         mean, deviation = (both.unflatten(-1, (2, count)).transpose(-1, -2) for both in (mean, deviation))
@@ -284,14 +283,14 @@ class Handwriting(nn.Module):
         seeds: Sequence[int],
         bias: float | Sequence[float] = 0.0,
     ) -> Written:
-        """Write lines, each with a seed of its own, so that it does not depend on the others.
+        """Sample lines, each with a seed of its own, so that none depends on the others.
 
         Args:
-            batch: ``text`` and ``text_lengths`` for synthesis. ``points`` (B, P + 1, 3) with ``lengths`` (B,) are what
-                it is primed with, at least the point where it begins; ``text`` then begins with their text.
-            most: points of the longest line, without what it is primed with; one, or one for each.
+            batch: ``text`` and ``text_lengths`` for synthesis. ``points`` (B, P + 1, 3) with ``lengths`` (B,) prime the
+                network, at least the point where a line begins; ``text`` then begins with the text of these points.
+            most: the most points of a line, priming not counted; one number, or one for each line.
             seeds: (B,).
-            bias: larger is tidier; one, or one for each.
+            bias: b, larger is tidier; one number, or one for each line.
         """
         self._check(batch)
         primed, begins = batch["points"], batch["lengths"]
@@ -308,7 +307,7 @@ class Handwriting(nn.Module):
         point, next_point = primed[:, 0].clone(), np.empty((count, 3), np.float32)
         points, phis, expected = [], [], []
         lengths, going, stopped = last.copy(), last > 0, np.zeros(count, bool)
-        over = np.full(count, limit + 1)  # since when the text is
+        over = np.full(count, limit + 1)  # the step from which on the text is over
         text = self.config.characters > 0
         places = self._text(batch)[1].cpu().numpy() if text else np.zeros(count, int)
         rows, within = np.arange(count), np.arange(batch["text"].shape[1] + 1 if text else 1) < places[:, None]
@@ -338,9 +337,9 @@ class Handwriting(nn.Module):
         new = primed.new_zeros
         width = 1 + 6 * self.config.mixtures
         drawn = torch.from_numpy(np.stack(points, 1)) if points else new(count, 0, 3)
-        told = torch.from_numpy(np.stack(expected, 1)) if points else new(count, 0, width)
+        outputs = torch.from_numpy(np.stack(expected, 1)) if points else new(count, 0, width)
         seen = None if not text else torch.from_numpy(np.stack(phis, 1)) if phis else new(count, 0, 1)
-        return Written(drawn, begins, torch.from_numpy(lengths), seen, told, torch.from_numpy(stopped))
+        return Written(drawn, begins, torch.from_numpy(lengths), seen, outputs, torch.from_numpy(stopped))
 
     def _pen(self, batch: Batch) -> Any:
         return _Fused(self, batch) if lstm.fits(batch["points"], self.output.weight) else _Plain(self, batch)
@@ -415,8 +414,8 @@ class _Plain:
 
 
 def noise_of(seed: int, steps: int) -> np.ndarray:
-    """(steps, 4): what chooses the Gaussian and the pen, from 0 to 1, and two normal numbers; the longer the more, and
-    the beginning is the same."""
+    """(steps, 4): two uniform numbers, which choose the Gaussian and the pen, and two normal ones, for the offset. More
+    steps of a seed begin with the same numbers."""
     random = np.random.default_rng(seed)
     blocks = [np.zeros((0, 4))]
     for _ in range(0, steps, BLOCK):
@@ -438,7 +437,7 @@ class _Clipped(torch.autograd.Function):
 
 
 def _begin(cell: nn.LSTMCell) -> None:
-    """It remembers at first."""
+    """Biases 0, but 1 for the forget gates: at first the cell remembers."""
     for bias in (cell.bias_ih, cell.bias_hh):
         nn.init.zeros_(bias)
     with torch.no_grad():

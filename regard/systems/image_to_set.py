@@ -6,8 +6,8 @@ datasets* (arXiv:1904.05709); the losses of the order-free Transformer are also 
 
 ``predictor = "transformer"`` is order-free: a decoder without positions names one label after the other, never the same
 twice, and looks at the places of the image for each (query x Wᑫ, key and value sᵢ Wᴷ, sᵢ Wⱽ, scaled dot product, many
-heads). In training it is fed what it named itself. What it names when does not matter: of its steps t, p_t over the
-labels and the end, the greatest is taken,
+heads). In training it is fed the labels that it named itself. Their order does not matter: p_t is its distribution over
+labels and end at step t, and of the probabilities of a label the greatest counts,
 
     p̂ₖ = max_{t < |y|} p_t(k),  L = −Σₖ [yₖ log p̂ₖ + (1 − yₖ) log(1 − p̂ₖ)] + λ L_eos
     L_eos = ½ BCE(p_{|y|}(eos), 1) + ½ mean_{t < |y|} BCE(p_t(eos), 0)
@@ -22,14 +22,14 @@ The controls score all labels at once, from the mean of the places:
 ``td``      cross-entropy of softmax(z) and y / |y|            the likeliest, until they hold more than half
 ==========  =================================================  ===================================================
 
-With ``cardinality`` a control also predicts |y|, a class of its own, and takes the |y| likeliest.
+With ``cardinality`` a control also predicts |y|, as a class, and takes the |y| likeliest labels.
 
 Deviations: the backbone is frozen, or only its last stages are trained along (``tuned``), and its features are
 normalized; small generated images pass convolutions that are trained along. With ``mix`` two images of a batch are
 mixed in training, x = λ x₁ + (1 − λ) x₂ and y alike, λ ~ Beta(mix, mix) (Zhang et al. 2018, *mixup*, arXiv:1710.09412);
 the size of a mixed set is that of the nearer one. The Transformer's own labels are found by a first pass without
-gradient and dropout, so that all steps can be computed side by side in a second; it goes on to name labels when it
-would stop, as far as the longest set of a batch.
+gradient and dropout, so that a second pass can compute all steps at once; where it would stop, it goes on to name
+labels up to the size of the largest set of the batch.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), and to learn from ``labels`` (B, C), 0 or 1.
 """
@@ -61,7 +61,7 @@ class Config:
     Attributes:
         classes, features, most: of the task: labels, the width of the features of a place (0 if a batch brings images),
             and the largest set.
-        channels: width of the features of a place where they are made of images.
+        channels: width of the features of a place where they are computed from images.
         predictor: ``transformer``, or ``bce``, ``iou`` or ``td``, the controls.
         cardinality: whether a control predicts how many labels there are.
         dim, heads, hidden, layers: of the decoder; ``dim`` also of the hidden layer of a control.
@@ -69,7 +69,7 @@ class Config:
         norm: of the decoder, ``pre`` or ``post``; see :mod:`regard.layers.transformer`.
         tuned: the last stage of the backbone that is trained along; 0 if all are frozen.
         mirrored: whether every other image of training, chosen at random, is mirrored.
-        mix: of the Beta distribution of mixup; 0 for none.
+        mix: parameter of the Beta distribution of mixup; 0 for none.
         eos_weight, cardinality_weight: of these losses.
     """
 
@@ -135,7 +135,7 @@ class ImageToSet(nn.Module):
         labels = batch["labels"].to(places)
         if self.config.predictor == "transformer":
             shares, loss = self._pooled(places, labels)
-            found = shares > 0.5
+            taken = shares > 0.5
         else:
             scores, count = self._scores(places)
             loss = self._missed(scores, labels)
@@ -143,8 +143,8 @@ class ImageToSet(nn.Module):
                 sizes = labels.round().sum(-1).long().clamp_max(self.config.most)
                 missed = cross_entropy(count, sizes, reduction="none")
                 loss = loss + self.config.cardinality_weight * missed
-            found = self._taken(scores, count)
-        right, both = (found * labels).sum(), found.sum() + labels.sum()
+            taken = self._taken(scores, count)
+        right, both = (taken * labels).sum(), taken.sum() + labels.sum()
         units = torch.tensor(len(labels), device=labels.device)
         loss = loss.mean()
         return {"loss": loss, "nll": loss.detach(), "dice": 2 * right / both.clamp_min(1), "count": units}
@@ -196,18 +196,18 @@ class ImageToSet(nn.Module):
         begin = named.new_full((len(named), 1), self.config.classes)
         hidden = self.decoder(self.labels(torch.cat([begin, named], 1)), places)
         before = torch.zeros(*named.shape, self.config.classes, dtype=torch.bool, device=named.device)
-        before = before.scatter(-1, named[..., None], True).cumsum(1) > 0  # (B, steps − 1, C): named by then
+        before = before.scatter(-1, named[..., None], True).cumsum(1) > 0  # (B, steps − 1, C): named before the step
         nothing = before.new_zeros(len(named), 1, self.config.classes)
         shares = self._shares(hidden, torch.cat([nothing, before], 1))  # (B, steps, C + 1)
         place = torch.arange(steps, device=named.device)
         early = place < sizes[:, None]  # (B, steps): before the true end
         pooled = torch.where(early[..., None], shares[..., :-1], 0.0).amax(1)
-        found = binary_cross_entropy(pooled, labels, reduction="none").sum(-1)
+        label_loss = binary_cross_entropy(pooled, labels, reduction="none").sum(-1)
         end = shares[..., -1]
-        missed = binary_cross_entropy(end, (~early).to(end), reduction="none")
-        soon = (missed * early).sum(-1) / sizes.clamp_min(1)
-        late = (missed * (place == sizes[:, None])).sum(-1)
-        return pooled, found + self.config.eos_weight * (soon + late) / 2
+        end_loss = binary_cross_entropy(end, (~early).to(end), reduction="none")
+        soon = (end_loss * early).sum(-1) / sizes.clamp_min(1)
+        late = (end_loss * (place == sizes[:, None])).sum(-1)
+        return pooled, label_loss + self.config.eos_weight * (soon + late) / 2
 
     @torch.no_grad()
     def _rolled(self, places: Tensor, steps: int) -> Tensor:
@@ -225,16 +225,16 @@ class ImageToSet(nn.Module):
         caches = self.decoder.start(places, places)
         token = torch.full((rows,), classes, device=places.device)
         before = torch.zeros(rows, classes, dtype=torch.bool, device=places.device)
-        named, found = [], []
+        named, shares = [], []
         for _ in range(steps):
             hidden, caches, _ = self.decoder.step(self.labels(token)[:, None], caches)
-            found.append(self._shares(hidden, before))
-            token = found[-1][:, :-1].masked_fill(before, -1.0).argmax(-1)
+            shares.append(self._shares(hidden, before))
+            token = shares[-1][:, :-1].masked_fill(before, -1.0).argmax(-1)
             before = before.scatter(1, token[:, None], True)
             named.append(token)
         if not steps:
             return token[:, None][:, :0], places.new_zeros(rows, 0, classes + 1)
-        return torch.stack(named, 1), torch.stack(found, 1)
+        return torch.stack(named, 1), torch.stack(shares, 1)
 
     def _shares(self, hidden: Tensor, before: Tensor) -> Tensor:
         """Probabilities (…, C + 1) of the labels and the end; a label that was named ``before`` (…, C) has none."""

@@ -18,11 +18,11 @@ The ingredients are predicted from the photograph when none are given, by a line
 p = σ(W ī + b). Those with the k largest p are taken, where k makes 2 Σᵢ≤ₖ pᵢ / (k + Σ p), the F1 that is expected, the
 greatest. Where there is no photograph (``has_image``) or the decoder is not to see it (``shown``), the places are
 masked, and without ingredients those: a row without an allowed key gives context 0, so that recipes of which there is
-only the text teach the decoder too.
+only the text train the decoder too.
 
 The loss is that of the words and, of recipes with a photograph, ``set_weight`` times −Σ log p of being or not being
-an ingredient; and ``shrink`` times the squares of the weights of the two layers that read the features, this one and
-the one that makes them as wide as the decoder: where there are few photographs, they would learn them by heart.
+an ingredient; and ``shrink`` times the squared weights of the two layers that read the features, this one and the
+projection to the decoder's width, which would otherwise overfit where there are few photographs.
 
 Deviations: the paper's ingredients are predicted by a Transformer of their own with a loss that pools over its steps;
 here they are labels that are predicted independently. All is trained at once, with the true ingredients for the
@@ -61,13 +61,13 @@ class Config:
     Attributes:
         vocab, features, longest, ingredients: of the task: words, width of the features of a place (0 if a batch brings
             images), tokens of the longest recipe, and known ingredients.
-        channels: width of the features of a place where they are made of images.
+        channels: width of the features of a place where they are computed from images.
         dim, heads, hidden, layers: of the decoder.
         fusion: how a layer looks at image and ingredients; see the module's docstring.
         dropout: of embeddings, sub-layers, and what is looked at; ``attention_dropout`` is of the weights.
         norm: of the decoder, ``pre`` or ``post``; see :mod:`regard.layers.transformer`.
         set_weight: weight of the loss of the ingredients.
-        shrink: weight of the squares of the weights that read the features of an image.
+        shrink: weight of the squared weights of the layers that read the features of an image.
         label_smoothing: of the loss of the words.
     """
 
@@ -211,13 +211,13 @@ class InverseCooking(nn.Module):
         x = self.words(text.inputs(batch))
         for layer, memory in zip(self.layers, memories):
             x, _, _ = layer(x, memory)
-        found = text.loss(self.norm(x), self.output, batch, self.config.label_smoothing)
+        losses = text.loss(self.norm(x), self.output, batch, self.config.label_smoothing)
         labels, real = batch["labels"], batch["has_image"]
         each = binary_cross_entropy_with_logits(self._scores(grid), labels, reduction="none").sum(-1)
-        missed = (each * real).sum() / found["count"].clamp_min(1)  # to a word, as all numbers here
+        missed = (each * real).sum() / losses["count"].clamp_min(1)  # per word, as all numbers here
         large = self.set.weight.square().sum() + self.places.weight.square().sum()
-        loss = found["loss"] + self.config.set_weight * missed + self.config.shrink * large
-        return {**found, "loss": loss, "set_nll": missed.detach()}
+        loss = losses["loss"] + self.config.set_weight * missed + self.config.shrink * large
+        return {**losses, "loss": loss, "set_nll": missed.detach()}
 
     # -----------------------------------------------------------------------------------------------------------------
     # Ingredients
@@ -235,8 +235,8 @@ class InverseCooking(nn.Module):
         return self.set(self.set_norm(grid.mean(1)))
 
     def _grid(self, batch: text.Batch) -> Tensor:
-        """What is at each place of the images (B, L, width); 0 where there is no image. Those pass no layer: the
-        statistics of a batch are of images alone."""
+        """The features of each place of the images (B, L, width); 0 where there is no image. Recipes without an image
+        pass no layer, so that the statistics of a batch are of images alone."""
         real = batch["has_image"]
         kind = "features" if "features" in batch else "image"
         if bool(real.all()):
@@ -244,8 +244,8 @@ class InverseCooking(nn.Module):
         if not bool(real.any()):
             cells = batch[kind].shape[1] if kind == "features" else 1
             return batch[kind].new_zeros(len(real), cells, self.grid.width)
-        found = self.grid({kind: batch[kind][real]})
-        return found.new_zeros(len(real), *found.shape[1:]).masked_scatter(real[:, None, None], found)
+        grid = self.grid({kind: batch[kind][real]})
+        return grid.new_zeros(len(real), *grid.shape[1:]).masked_scatter(real[:, None, None], grid)
 
     # -----------------------------------------------------------------------------------------------------------------
     # The recipe
@@ -259,7 +259,7 @@ class InverseCooking(nn.Module):
         return [layer.remember(places, seen, ingredients, used) for layer in self.layers]
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """Places and ingredients as each layer looks at them; no word is written."""
+        """Places and ingredients as keys and values of each layer; empty caches of words."""
         grid = self._grid(batch)
         empty = grid.new_zeros(len(grid), 0, self.config.dim)
         shapes = {PLACES: grid.shape[:2], INGREDIENTS: batch["ingredients"].shape}

@@ -1,4 +1,4 @@
-"""Listen, Attend and Spell: a pyramid of recurrent layers listens, and a speller looks at it for each character.
+"""Listen, Attend and Spell: a pyramid of recurrent layers listens, and a speller attends to it for each character.
 
 Chan, Jaitly, Le & Vinyals 2015, *Listen, Attend and Spell* (arXiv:1508.01211).
 
@@ -12,8 +12,8 @@ The listener is a bidirectional LSTM over frames of sound with pyramidal layers 
 In training one character in ten that is fed back is drawn from the system's own distribution instead of the transcript
 (``sampling``), so that it learns to go on after a mistake.
 
-Deviations: dropout; ``join`` frames may be read at once by the lowest layer, and CTC may be a second loss (``ctc``).
-Without a language model; see ``decode`` for the beam and its length penalty.
+Deviations: dropout; the lowest layer can read ``join`` frames at once, and CTC can be a second loss (``ctc``). There is
+no language model; see ``decode`` for the beam and its length penalty.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Config:
     """Sizes and choices.
 
     Attributes:
-        vocab, features: of the task: tokens, and numbers of a frame.
-        listener: width of the listener's layers, a direction.
+        vocab, features: of the task: tokens, and width of a frame.
+        listener: width of the listener's layers, per direction.
         pyramid: layers that halve the number of steps, above a first one that does not.
         join: frames that the first layer reads at once.
-        embedding, speller, layers: width of characters, and width and number of the speller's layers.
+        embedding, speller, layers: width of the character embeddings, and width and number of the speller's layers.
         attention: width of φ and ψ.
-        sampling: the share of characters that are drawn from the system's own distribution in training.
+        sampling: the share of input characters that are drawn from the system's own distribution in training.
         dropout: between layers.
         label_smoothing: of the loss.
-        ctc: share of the loss that is CTC of the listener's states (:mod:`regard.layers.ctc`).
+        ctc: share of the loss that is CTC on the listener's states (:mod:`regard.layers.ctc`).
         spacing: frames for each token of the longest answer.
     """
 
@@ -114,7 +114,7 @@ class ListenAttendSpell(nn.Module):
                 cell.bias_ih.unflatten(0, (4, -1))[1].fill_(1.0)  # type: ignore[operator]
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
-        """The loss of a batch of transcripts, fed back with some characters replaced by drawn ones."""
+        """The loss of a batch of transcripts, the right characters fed back, or drawn ones (``sampling``)."""
         memory, state, context = self._listen(batch)
         given = text.inputs(batch)
         drawing = self.training and self.config.sampling > 0
@@ -133,14 +133,14 @@ class ListenAttendSpell(nn.Module):
 
     @torch.no_grad()
     def _drawn(self, token: Tensor, hidden: Tensor) -> Tensor:
-        """The token, or where chance says so one from the distribution after ``hidden``."""
+        """The token, or with probability ``sampling`` a draw from the distribution after ``hidden``."""
         logits = self.output(hidden).float()
         noise = torch.rand_like(logits).clamp_min(1e-20).log().neg().log().neg()  # Gumbel: its argmax is a draw
         own = (logits + noise).argmax(-1)
         return torch.where(torch.rand(len(token), device=token.device) < self.config.sampling, own, token)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """What was heard, remembered, and the state before the first character."""
+        """The listener's states as keys and values, and the state before the first character."""
         memory, state, context = self._listen(batch)
         frames = batch["frames"]
         share = shares(batch["frame_lengths"], frames.shape[1], self.listener.factor)
@@ -155,7 +155,7 @@ class ListenAttendSpell(nn.Module):
         return logits, {**state, "state": cells, "context": context, "alignment": out.weights[:, 0]}
 
     def alignment(self, state: dict[str, Any]) -> Tensor:
-        """(B, S): where the last step looked, over the frames."""
+        """(B, S): the weights of the last step, spread over the frames."""
         return spread(state["alignment"], state["share"], self.listener.factor)
 
     def limit(self, batch: text.Batch) -> Tensor:
@@ -181,5 +181,5 @@ class ListenAttendSpell(nn.Module):
         return cells, out.context[:, 0], out
 
     def _read(self, state: Tensor, context: Tensor) -> Tensor:
-        """(B, speller): what the output layer sees."""
+        """The input (B, speller) of the output layer."""
         return self.dropout(torch.tanh(self.readout(torch.cat([state, context], -1))))

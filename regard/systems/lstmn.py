@@ -8,10 +8,14 @@ An LSTM keeps one cell; here every token keeps its own. With tapes h₁ … hₜ
     aᵢ = vᵀ tanh(W_h hᵢ + W_x xₜ + W_h̃ h̃ₜ₋₁),  s = softmax(a),  [h̃ₜ; c̃ₜ] = Σᵢ sᵢ [hᵢ; cᵢ]
     i, f, o, ĉ = σ, σ, σ, tanh of W [h̃ₜ; xₜ],  cₜ = f ⊙ c̃ₜ + i ⊙ ĉ,  hₜ = o ⊙ tanh(cₜ)
 
-So queries are the token with what was seen last, keys the hidden tape, values both tapes. Of a pair, the second
-sentence also looks at the tapes of the first (inter-attention, section 4): with ``fusion="shallow"`` what it sees there
-goes beside hₜ; with ``"deep"`` into the cell, r = σ(W_r [γ̃ₜ; xₜ]), cₜ = r ⊙ α̃ₜ + f ⊙ c̃ₜ + i ⊙ ĉ. It serves as a
-language model (``classes`` = 0), for sentences, and for pairs. With ``intra=false`` it is an LSTM of the same size.
+So the query is the token with the last context h̃ₜ₋₁, keys are the hidden tape, values both tapes. Of a pair, the
+second sentence also looks at the tapes of the first (inter-attention, section 4), with the context [γ̃ₜ; α̃ₜ]. With
+``fusion="shallow"`` γ̃ₜ is concatenated to hₜ; with ``"deep"`` α̃ₜ enters the cell:
+
+    r = σ(W_r [γ̃ₜ; xₜ]),  cₜ = r ⊙ α̃ₜ + f ⊙ c̃ₜ + i ⊙ ĉ
+
+It serves as a language model (``classes`` = 0), for sentences, and for pairs. With ``intra=false`` it is an LSTM of the
+same size.
 
 Deviations: a pair is classified from [a; b; |a − b|; a ⊙ b] of the two means instead of [a; b]; ``pool="last"`` reads
 the last state instead of the mean.
@@ -47,7 +51,7 @@ class Config:
     longest: int = 64
     """Tokens of the longest continuation that it writes."""
     classes: int = 0
-    """To choose from; 0 predicts the next token."""
+    """Number of classes; 0 makes a language model."""
     pairs: bool = False
     """Are there two sentences?"""
     embedding: int = 128
@@ -62,12 +66,12 @@ class Config:
     """Width of the layer between sentences and classes."""
     dropout: float = 0.5
     word_dropout: float = 0.0
-    """The share of tokens that are unknown, in training."""
+    """Share of the tokens that are replaced by the unknown token in training."""
     forget: float = 1.0
-    """First bias of the forget gates. Below 0 little is carried from token to token, and what is needed later is rather
-    looked up where it stood."""
+    """Initial bias of the forget gates. Below 0 little is carried from token to token, so that attention must fetch
+    what is needed later."""
     spread: float = 0.1
-    """Standard deviation of the first embeddings."""
+    """Standard deviation of the initial embeddings."""
     tied: bool = False
     """Are tokens predicted by their embeddings? Needs ``hidden`` = ``embedding``."""
 
@@ -85,7 +89,7 @@ State = dict[str, Any]
 
 
 class Cell(nn.Module):
-    """One layer: tapes that grow with every token, and what is seen on them."""
+    """One layer: an LSTM cell that attends to its tapes, which grow with every token."""
 
     def __init__(self, width: int, config: Config, fusion: str = "none"):
         super().__init__()
@@ -104,7 +108,7 @@ class Cell(nn.Module):
             self.reads = nn.Linear(width + hidden, hidden)
 
     def start(self, rows: Tensor) -> State:
-        """Before the first of B tokens; ``rows`` (B, …) says how many and where."""
+        """The state before the first token; ``rows`` (B, …) gives batch size, device and dtype."""
         none = rows.new_zeros(len(rows), self.hidden)
         state: State = {"seen": none, "cell": none, "last": (none, none)}
         if self.intra:
@@ -145,7 +149,7 @@ _SEEN = ("token xₜ and what was seen last", "hidden states so far", "hidden st
 
 
 class Lstmn(nn.Module):
-    """Layers of cells with what a task needs on top; see the module's docstring."""
+    """Layers of cells with the head that a task needs; see the module's docstring."""
 
     uses: Mapping[str, Use] = {
         "cells.*.attention": Use(*_SEEN, rows="first", columns="first"),
@@ -178,7 +182,7 @@ class Lstmn(nn.Module):
 
     @classmethod
     def _used(cls, config: Config) -> dict[str, Use]:
-        """What of ``uses`` a configuration has."""
+        """The entries of ``uses`` that a configuration has."""
         if not config.classes:
             own = Use(*_SEEN, rows="written", columns="written")
             return {"cells.*.attention": own} if config.intra else {}
@@ -204,7 +208,7 @@ class Lstmn(nn.Module):
     # A language model writes.
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """Read ``prompt`` (B, P), if there is one, but for its last token."""
+        """The state after ``prompt`` (B, P), if there is one, without its last token."""
         prompt = batch.get("prompt")
         read = batch["target"][:, :0] if prompt is None else prompt[:, :-1]
         states = [cell.start(self._rows(len(read))) for cell in self.cells]  # type: ignore[operator]
@@ -222,7 +226,7 @@ class Lstmn(nn.Module):
         return self.output(hidden), {"states": states}
 
     def alignment(self, state: dict[str, Any]) -> None:
-        """It has no source: it looks at what it has written."""
+        """None: a language model has no source."""
 
     def limit(self, batch: text.Batch) -> Tensor:
         """(B,): the longest continuation, in tokens."""
@@ -265,7 +269,7 @@ class Lstmn(nn.Module):
     def _chosen(self, batch: text.Batch) -> Tensor:
         """(B, C): the logits of the classes."""
         hidden, after = self._read(self.cells, batch["source"])
-        found = self._pooled(hidden, batch["source_lengths"])
+        features = a = self._pooled(hidden, batch["source_lengths"])
         if self.config.pairs:
             sources = None
             if self.config.fusion != "none":
@@ -274,10 +278,10 @@ class Lstmn(nn.Module):
                     cell.inter.remember(*_tapes(after, number), mask=mask)  # type: ignore[union-attr, operator]
                     for number, cell in enumerate(self.others)
                 ]
-            other, _ = self._read(self.others, batch["second"], sources)
-            other = self._pooled(other, batch["second_lengths"])
-            found = torch.cat([found, other, (found - other).abs(), found * other], -1)
-        return self.classes(self.dropout(torch.relu(self.joint(self.dropout(found)))))
+            second, _ = self._read(self.others, batch["second"], sources)
+            b = self._pooled(second, batch["second_lengths"])
+            features = torch.cat([a, b, (a - b).abs(), a * b], -1)
+        return self.classes(self.dropout(torch.relu(self.joint(self.dropout(features)))))
 
     def _pooled(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         if self.config.pool == "last":

@@ -2,18 +2,18 @@
 
 Luong, Pham & Manning 2015, *Effective Approaches to Attention-based Neural Machine Translation* (arXiv:1508.04025).
 
-The decoder steps first and looks afterwards, with its new top state hₜ:
+The decoder steps first and attends afterwards, with its new top state hₜ:
 
     aₜ(s) = softmax over s of score(hₜ, h̄ₛ)      query hₜ, key h̄ₛ, value h̄ₛ
     cₜ = Σₛ aₜ(s) h̄ₛ,   h̃ₜ = tanh(W_c [cₜ; hₜ]),   p(yₜ) = softmax(Wₛ h̃ₜ)
 
 ``score`` is dot, general, additive (the paper's "concat") or location, or, not in the paper, cosine with a learned
-gain; ``local`` is "none" (global), "m" (monotonic: look around t) or "p" (predictive). ``normalizer`` may be any that
-learns by gradients; "hard" is straight-through: the best key forwards, the softmax backwards. With input feeding the
-next step reads [E yₜ; h̃ₜ], so that the model knows where it has looked; then time steps cannot be computed in one
-go. ``reverse`` feeds the source backwards, as Sutskever et al. did; the encoder's states are put back into reading
-order, so that a window of local-m moves with the source in either case. Decoder layers start from the encoder's last
-states, layer by layer.
+gain; ``local`` is "none" (global), "m" (monotonic: a window around t) or "p" (predictive). ``normalizer`` is any that
+has a gradient; "hard" is straight-through: the best key in forward, the softmax in backward. With input feeding the
+next step reads [E yₜ; h̃ₜ], so that the model knows its past alignments; then time steps cannot be computed in
+parallel. ``reverse`` feeds the source backwards, as Sutskever et al. did; the encoder's states are put back into
+reading order, so that a window of local-m moves with the source in either case. Decoder layers start from the encoder's
+last states, layer by layer.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Config:
     reverse: bool = True
     dropout: float = 0.2
     spread: float = 0.06
-    """Standard deviation of the word vectors at first. The paper's, uniform in ±0.1, suits long training by SGD; Adam
-    moves a number by about its rate, and in a short training small words never become large enough to be heard."""
+    """Standard deviation of the initial embeddings. The paper's, uniform in ±0.1, suits long training by SGD. Adam
+    moves a number by about its learning rate a step, so that in a short training small embeddings stay too small."""
     label_smoothing: float = 0.0
     sampled: int = 0
     """Words of the target's vocabulary that a training step scores (Jean et al. 2015); 0 = all of them."""
@@ -74,7 +74,7 @@ class Config:
 
 
 class Luong(nn.Module):
-    """Encoder, decoder, look; see the module's docstring."""
+    """Encoder, decoder, attention; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {
         "attention": Use(
@@ -100,14 +100,14 @@ class Luong(nn.Module):
         self.output = nn.Linear(hidden, config.target_vocab)
         self.dropout = Dropout(config.dropout)
         for parameter in self.parameters():
-            if parameter.ndim:  # the gain of a cosine, a scalar, starts where sharp looks are possible
+            if parameter.ndim:  # the gain of a cosine, a scalar, starts large enough for sharp weights
                 nn.init.uniform_(parameter, -0.1, 0.1)
         for words in (self.source, self.target):
             text.initialize(words, config.spread)
 
     @property
     def feeds(self) -> bool:
-        """Does each step read what the one before saw?"""
+        """Is there input feeding?"""
         return self.config.feed and self.config.attention
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
@@ -129,7 +129,7 @@ class Luong(nn.Module):
         return text.loss(hidden, self.output, batch, self.config.label_smoothing, sampled=few)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """The encoder's states, remembered, and its last ones."""
+        """The encoder's states as keys and values, and the decoder's first state."""
         memory, (hidden, cell) = self._encode(batch)
         return {
             "memory": memory,
@@ -155,7 +155,7 @@ class Luong(nn.Module):
         return self.output(seen), new
 
     def alignment(self, state: dict[str, Any]) -> Tensor | None:
-        """(B, S): where the last step looked."""
+        """(B, S): the weights of the last step."""
         return state["alignment"]
 
     def limit(self, batch: text.Batch) -> Tensor:
@@ -177,16 +177,14 @@ class Luong(nn.Module):
     def _advance(
         self, word: Tensor, seen: Tensor, state: tuple[Tensor, ...], memory: regard.Memory | None, looks: Any
     ) -> tuple[Tensor, tuple[Tensor, ...], regard.Attended | None]:
-        """One step: h̃ₜ (B, hidden), the LSTM's state, and what was looked at."""
+        """One step: h̃ₜ (B, hidden), the LSTM's state, and the result of the attention."""
         read = torch.cat([word, seen], -1) if self.feeds else word
         top, state = self.decoder(read[:, None], state)
         hidden, out = self._look(top, memory, looks)
         return hidden[:, 0], state, out
 
     def _look(self, states: Tensor, memory: regard.Memory | None, looks: Any) -> tuple[Tensor, regard.Attended | None]:
-        """h̃ (B, T, hidden) of decoder states (B, T, hidden); the states themselves where there is nothing to look
-        at.
-        """
+        """h̃ (B, T, hidden) of decoder states (B, T, hidden); without attention the states themselves."""
         if memory is None:
             return self.dropout(states), None
         out = self.attention(states, memory, state=looks)

@@ -2,8 +2,8 @@
 
 Sukhbaatar, Szlam, Weston & Fergus 2015, *End-To-End Memory Networks* (arXiv:1503.08895).
 
-Sentence i of a story is held twice, as mᵢ to be compared and as cᵢ to be read; the question is u¹. Each hop looks and
-adds what it read to what it asks next:
+Sentence i of a story is stored twice, as mᵢ to be compared and as cᵢ to be read; the question is u¹. Each hop adds the
+context oᵏ that it read to the next query:
 
     mᵢ = Σⱼ lⱼ ⊙ A xᵢⱼ + T_A(i),  cᵢ = Σⱼ lⱼ ⊙ C xᵢⱼ + T_C(i),  u¹ = Σⱼ lⱼ ⊙ B qⱼ
     pᵢ = softmax(uᵀ mᵢ),  o = Σᵢ pᵢ cᵢ,  uᵏ⁺¹ = uᵏ + oᵏ        query u, key m, value c, dot score, softmax
@@ -11,26 +11,26 @@ adds what it read to what it asks next:
     lₖⱼ = 2 (1 − j/J) − 2 (k/d)(1 − 2j/J)                        position encoding: word j of J, dimension k of d
 
 Adjacent tying: Aᵏ⁺¹ = Cᵏ, B = A¹, Wᵀ = Cᴷ. Layer-wise tying: one A and one C for all hops, uᵏ⁺¹ = H uᵏ + oᵏ. Times i
-count back from the newest sentence; in training up to a tenth of empty memories are thrown in, which only shifts them.
+count back from the newest sentence; in training up to a tenth of empty memories is inserted, which only shifts times.
 With linear start a model has no softmax in its hops until its validation loss has stopped falling.
 
 **How it looks.** Encoding a sentence is linear: mᵢ = Wᵀ φᵢ, with φᵢ = 2 [Σⱼ (1 − j/J) e(xᵢⱼ); Σⱼ (1 − 2j/J) e(xᵢⱼ)]
 and e(timeᵢ) below it, and W = [A; −(k/d) ⊙ A; T_A]. So uᵀ mᵢ = (W u)ᵀ φᵢ and Σ pᵢ cᵢ = W'ᵀ Σ pᵢ φᵢ: the memory is φ,
-written once for all hops and all restarts, the query is W u, and a task's restarts are the T queries of one look at it.
+computed once for all hops and restarts, the query is W u, and a task's restarts are the T queries of one look at it.
 
 **Many models at once.** A model holds ``len(words)`` tasks × ``restarts``, each with weights of its own and none with
 any influence on another: the loss is the sum of their mean losses, and the gradient of each is clipped by itself, in
-backward. What is trained is therefore what 20 × 10 separate runs on the same batches would train. Tasks with memories
-of like length share one set of tensors (a group). The restart with the lowest training error, counted since the last
-validation, is the one that answers.
+backward. The result is therefore that of 20 × 10 separate runs on the same batches. Tasks with memories of similar
+length share one set of tensors (a group). Of the restarts of a task the one with the lowest training error since the
+last validation answers.
 
 Batch: ``story`` (B, G, S, J) word ids, the newest sentence first, 0 for padding; ``question`` (B, G, J); ``answer``
 (B, G), −1 where a task has no question in this row and 0 for a word that the task does not know. G is the number of
 tasks. A scalar ``validation`` that is true says that the batch counts for linear start.
 
 As in the authors' code and not in the paper: l is twice the paper's, so that its mean is 1; and slots of the memory
-without a sentence can be looked at too, with score 0 and nothing to read. There are as many as their memory has left,
-here always ``empty``; one key stands for all, its score raised by the logarithm of their number.
+without a sentence can be attended to as well, with score 0 and value 0. Their memory has as many as sentences leave
+free, ours always ``empty``; one key stands for all, its score raised by the logarithm of their number.
 
 Deviations: J is the length of each sentence, as in the paper, not of the longest. The loss is a mean over the batch,
 not a sum, so the paper's lr 0.01 and clip 40 at batches of 32 are 0.32 and 1.25 here. Whether the loss still falls is
@@ -75,14 +75,14 @@ class Config:
     tying: str = "adjacent"
     encoding: str = "position"
     empty: int = 10
-    """Empty slots of a memory, which can be looked at too."""
+    """Empty slots of a memory, which can be attended to as well."""
     noise: float = 0.1
-    """Empty memories thrown in while training, at most this share of the sentences."""
+    """Empty memories inserted while training, at most this share of the sentences."""
     linear_start: bool = True
     linear_patience: int = 5
     """Validations in a row without a lower loss that end a model's linear start."""
     linear_rate: float = 0.5
-    """What the learning rate of SGD is multiplied by while a model is linear."""
+    """Learning-rate multiplier of SGD while a model is linear."""
     clip: float = 0.0
     """Largest norm of one model's gradient; 0 is none."""
 
@@ -109,8 +109,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class LinearStart(Normalizer):
-    """Softmax, or nothing at all where ``linear`` (G, R) says so: p = e, and 0 for keys that may not be attended. Rows
-    are those of (B, G, R, S); a linear one sums to anything.
+    """Softmax, or the identity where ``linear`` (G, R): p = e, and 0 for masked keys. Rows are those of (B, G, R, S);
+    the sum of a linear one can be anything.
     """
 
     equation = "e, later softmax(e)"
@@ -130,7 +130,7 @@ class LinearStart(Normalizer):
 
 
 class Group(Contest):
-    """Tasks of like size with all their restarts, as one batch of G × R models.
+    """Tasks of similar size with all their restarts, as one batch of G × R models.
 
     Attributes:
         tasks: which of the system's tasks these are.
@@ -170,20 +170,20 @@ class Group(Contest):
     @property
     def linear(self) -> Tensor:
         """(G, R): the models without softmax."""
-        found = self.attention.normalizer.linear
-        assert isinstance(found, Tensor)
-        return found
+        linear = self.attention.normalizer.linear
+        assert isinstance(linear, Tensor)
+        return linear
 
     def forward(self, story: Tensor, question: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Logits (G, R, B, V), and where each hop looked, (B, G, R, S)."""
+        """Logits (G, R, B, V), and the weights of each hop, (B, G, R, S)."""
         story = story[:, :, : self.memory]
         weights, mix = self._weights()
         exists = (story > 0).any(-1)  # (B, G, S)
         memory = self._remember(story, exists)
         counts = self.tables.new_zeros(*question.shape[:-1], 2 * self.words)
         position = self.config.encoding == "position"
-        asked = count_words(question, self.words, position=position, out=counts).transpose(0, 1)[:, None]  # (G,1,B,2V)
-        u = asked @ weights[self.asking][:, :, : 2 * self.words]  # (G, R, B, D)
+        phi = count_words(question, self.words, position=position, out=counts).transpose(0, 1)[:, None]  # (G,1,B,2V)
+        u = phi @ weights[self.asking][:, :, : 2 * self.words]  # (G, R, B, D)
         looked = []
         for key, value in zip(self.keys, self.values):
             query = (u @ weights[key].mT).permute(2, 0, 1, 3)  # (B, G, R, F)
@@ -195,7 +195,7 @@ class Group(Contest):
         return logits.masked_fill(self.foreign[:, None, None], torch.finfo(logits.dtype).min), looked
 
     def _remember(self, story: Tensor, exists: Tensor) -> regard.Memory:
-        """φ (B, G, S, F) with one more key for all empty slots, and one more column for what its score is raised by."""
+        """φ (B, G, S, F) with one more key for all empty slots, and one more column, the log of their number."""
         rows, columns = exists.shape[-1] + 1, 2 * self.words + self.memory + 1
         key = self.tables.new_zeros(*exists.shape[:-1], rows, columns)
         noise, position = self.config.noise if self.training else 0.0, self.config.encoding == "position"
@@ -276,16 +276,16 @@ class MemN2N(nn.Module):
         for group, logits, looked, _ in self._answers(batch):
             chosen, each = group.chosen(), torch.arange(len(group.tasks), device=first.device)
             best = logits[each, chosen].transpose(0, 1)  # (B, G, V)
-            found = torch.stack(looked, 2)[:, each, :, chosen]  # (G, B, hops, S)
+            p = torch.stack(looked, 2)[:, each, :, chosen]  # (G, B, hops, S)
             linear = group.linear[each, chosen]
-            if bool(linear.any()):  # scores, that is; told is what they would be with softmax
-                held = (batch["story"][:, list(group.tasks), : found.shape[-1]] > 0).any(-1)  # (B, G, S)
-                settled = Softmax()(found, held.transpose(0, 1)[:, :, None])
-                found = torch.where(linear[:, None, None, None], settled, found)
+            if bool(linear.any()):  # those weights are scores; return their softmax
+                held = (batch["story"][:, list(group.tasks), : p.shape[-1]] > 0).any(-1)  # (B, G, S)
+                settled = Softmax()(p, held.transpose(0, 1)[:, :, None])
+                p = torch.where(linear[:, None, None, None], settled, p)
             index = torch.tensor(group.tasks, device=first.device)
             answers[:, index] = best[..., 1:].argmax(-1) + 1
             probability[:, index] = best.log_softmax(-1)[..., 1:].amax(-1).exp()
-            weights[:, index, :, : found.shape[-1]] = found.transpose(0, 1)
+            weights[:, index, :, : p.shape[-1]] = p.transpose(0, 1)
         return {"answer": answers, "probability": probability, "weights": weights}
 
     @torch.no_grad()
@@ -295,16 +295,16 @@ class MemN2N(nn.Module):
         rows, tasks = batch["story"].shape[:2]
         first = next(self.parameters())
         least = torch.finfo(first.dtype).min
-        found = first.new_full((rows, tasks, max(group.words for group in self._groups())), least)
+        log_probs = first.new_full((rows, tasks, max(group.words for group in self._groups())), least)
         for group, logits, _, _ in self._answers(batch):
             each = torch.arange(len(group.tasks), device=first.device)
             best = logits[each, group.chosen()].transpose(0, 1).log_softmax(-1)  # (B, G, V)
-            found[:, torch.tensor(group.tasks, device=first.device), : group.words] = best
-        return found
+            log_probs[:, torch.tensor(group.tasks, device=first.device), : group.words] = best
+        return log_probs
 
     @torch.no_grad()
     def pick(self, tasks: Sequence[int] | None = None, restart: int | None = None) -> MemN2N:
-        """A smaller one with one restart of some tasks (all if None): the chosen one of each, or number ``restart``."""
+        """A smaller model with one restart of some tasks (all if None): the best of each, or number ``restart``."""
         wanted = range(len(self.config.words)) if tasks is None else tasks
         words, memory = (tuple(sizes[task] for task in wanted) for sizes in (self.config.words, self.config.memory))
         small = MemN2N(replace(self.config, words=words, memory=memory, restarts=1)).to(next(self.parameters()))
@@ -325,19 +325,19 @@ class MemN2N(nn.Module):
         return [group for group in self.groups if isinstance(group, Group)]
 
     def _answers(self, batch: Mapping[str, Tensor]) -> list[tuple[Group, Tensor, list[Tensor], Tensor]]:
-        """For each group its logits, where it looked, and the right answers (B, G) if there are any."""
+        """For each group its logits, the weights of its hops, and the right answers (B, G), −1 where unknown."""
         story, question = batch["story"], batch["question"]
         if story.ndim != 4 or story.shape[1] != len(self.config.words):
             raise ValueError(
                 f"story is (B, tasks, S, J) and this model has {len(self.config.words)} tasks, not {tuple(story.shape)}"
             )
         answer = batch.get("answer", story.new_full(story.shape[:2], -1))
-        found = []
+        answers = []
         for group in self._groups():
             index = torch.tensor(group.tasks, device=story.device)
             logits, looked = group(story[:, index], question[:, index])
-            found.append((group, logits, looked, answer[:, index]))
-        return found
+            answers.append((group, logits, looked, answer[:, index]))
+        return answers
 
 
 def grouped(memory: Sequence[int]) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""MemNN: memory networks that are told which facts lead to the answer, and fetch one fact at a time.
+"""MemNN: memory networks that fetch one fact at a time, trained with the supporting facts of each answer.
 
 Weston, Chopra & Bordes 2014, *Memory Networks* (arXiv:1410.3916), sections 3.1 and 3.4; stopping as in Weston et al.
 2015 (arXiv:1502.05698). In the paper's letters, with bags of words Φ:
@@ -9,14 +9,15 @@ Weston, Chopra & Bordes 2014, *Memory Networks* (arXiv:1410.3916), sections 3.1 
     s(x, y) = Φx(x)ᵀ Uᵀ U Φy(y)              query U Φx(x), key U Φy(m), value m, dot score, argmax
     s_Ot(x, y, y') = Φx(x)ᵀ Uᵀ U (Φy(y) − Φy(y') + Φt(x, y, y'))       with write times
 
-Words have separate columns of U for each role: asked, found at hop h, compared. Times compare two memories, so that
-the best one is found by a tournament: from the oldest sentence on, a newer one takes over where s_Ot > 0. Of the
-three bits of Φt two are left, because the score here is antisymmetric, s_Ot(x, y, y') = −s_Ot(x, y', y): which of the
-two is newer, as ±1, and whether each is newer than the fact found before. From the second hop on, an empty memory
-older than all others can be fetched, which ends the search, so that one model serves questions with fewer facts.
+Words have separate columns of U for each role: in the question, in the fact fetched at hop h, in a sentence that is
+compared. Times compare two memories, so that the best one is determined by a tournament: from the oldest sentence on, a
+newer one takes over where s_Ot > 0. Of the three bits of Φt two are left, because the score here is antisymmetric,
+s_Ot(x, y, y') = −s_Ot(x, y', y): which of the two is newer, as ±1, and whether each is newer than the fact fetched
+before. From the second hop on, an empty memory older than all others can be fetched, which ends the search, so that one
+model serves questions with fewer facts.
 
-Training feeds the true facts and asks for a margin γ over all other memories, and over all other answers, instead of
-sampled ones:
+Training feeds the true facts, with a hinge loss of margin γ over all other memories, and over all other answers, where
+the paper samples them:
 
     Σ_{f ≠ m_oₕ} max(0, γ − s_Ot([x, m_o₁ …], m_oₕ, f)) + Σ_{w ≠ r} max(0, γ − s_R(…, r) + s_R(…, w))
 
@@ -52,7 +53,7 @@ class Config:
     dim: int = 50
     margin: float = 0.1
     time: bool = True
-    """Compare by write times too?"""
+    """Are write times compared too?"""
 
     def __post_init__(self) -> None:
         for name in ("words", "memory"):
@@ -81,12 +82,12 @@ class Tournament(Normalizer):
             wins = allowed[..., place] & ((winner < 0) | (score + newer.detach() > best))
             best = torch.where(wins, score, best)
             winner = torch.where(wins, place, winner)
-        found = one_hot(winner.clamp(min=0), max(scores.shape[-1], 1))[..., : scores.shape[-1]]
-        return (found * (winner >= 0)[..., None]).to(scores.dtype)
+        weights = one_hot(winner.clamp(min=0), max(scores.shape[-1], 1))[..., : scores.shape[-1]]
+        return (weights * (winner >= 0)[..., None]).to(scores.dtype)
 
 
-class _Found(NamedTuple):
-    """What a chain of hops gave: hinge losses (B, G), places (B, G), S for the empty memory, and the facts' words."""
+class _Hops(NamedTuple):
+    """Of each hop: hinge loss (B, G); place (B, G) of the fact, S for the empty memory; its bag of words (B, G, V)."""
 
     losses: list[Tensor]
     places: list[Tensor]
@@ -132,7 +133,7 @@ class MemNN(nn.Module):
             nn.init.normal_(parameter, std=0.1)
 
     def forward(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The loss of a batch, summed over the tasks. ``error`` and ``retrieval`` (facts that were fetched right) are
+        """The loss of a batch, summed over the tasks. ``error`` and ``retrieval`` (share of facts fetched right) are
         measured with true facts in training, and with the model's own in evaluation."""
         self._check(batch)
         support, answer = batch["support"], batch["answer"]
@@ -170,14 +171,14 @@ class MemNN(nn.Module):
         self._check(batch)
         sentences = batch["story"].shape[2]
         story, question = self._bags(batch["story"]), self._bags(batch["question"])
-        found = self._search(story, question, (batch["story"] > 0).any(-1))
-        places = torch.stack(found.places, -1)  # (B, G, hops)
+        hops = self._search(story, question, (batch["story"] > 0).any(-1))
+        places = torch.stack(hops.places, -1)  # (B, G, hops)
         weights = one_hot(places, sentences + 1)[..., :sentences].to(self.asked.dtype)
-        return {"answer": self._choose(self._respond(question, found.facts)), "weights": weights}
+        return {"answer": self._choose(self._respond(question, hops.facts)), "weights": weights}
 
     @torch.no_grad()
     def pick(self, tasks: Sequence[int]) -> MemNN:
-        """A smaller one, for these tasks."""
+        """A smaller model, for these tasks."""
         words, memory = (tuple(sizes[task] for task in tasks) for sizes in (self.config.words, self.config.memory))
         small = MemNN(replace(self.config, words=words, memory=memory)).to(self.asked)
         theirs = self.state_dict()
@@ -193,7 +194,7 @@ class MemNN(nn.Module):
                 f"story is (B, tasks, S, J) and this model has {len(self.config.words)} tasks, not {tuple(story.shape)}"
             )
 
-    def _search(self, story: Tensor, question: Tensor, exists: Tensor, gold: Tensor | None = None) -> _Found:
+    def _search(self, story: Tensor, question: Tensor, exists: Tensor, gold: Tensor | None = None) -> _Hops:
         """Fetch one fact after the other, or follow the true ones ``gold`` (B, G, hops) and measure the margins."""
         keys = _embed(story, self.compared)  # (B, G, S, n)
         story = pad(story, (0, 0, 0, 1))  # the empty memory has no words
@@ -202,7 +203,7 @@ class MemNN(nn.Module):
         place = torch.arange(story.shape[-2], device=story.device)
         query = _embed(question, self.asked)[..., None, :]  # (B, G, 1, n)
         last = torch.full(exists.shape[:2], -1, device=story.device)  # the question is newer than any sentence
-        found = _Found([], [], [])
+        hops = _Hops([], [], [])
         for hop in range(self.config.hops):
             bits = query.new_zeros(*query.shape[:-1], 2) if self.times is None else query @ self.times.mT
             after = (place < last[..., None]).to(keys.dtype)[..., None]
@@ -215,21 +216,21 @@ class MemNN(nn.Module):
             assert weights is not None and scores is not None
             here = weights.argmax(-1)[..., 0]
             here = torch.where(weights.any(-1)[..., 0], here, len(place) - 1)
-            found.places.append(here)
+            hops.places.append(here)
             if gold is not None:
                 here = gold[..., hop]
-                found.losses.append(self._hinge(scores[..., 0, :], newer, mask[..., 0, :], here))
+                hops.losses.append(self._hinge(scores[..., 0, :], newer, mask[..., 0, :], here))
             held = here.clamp(min=0)[..., None, None].expand(*here.shape, 1, story.shape[-1])
             fact = torch.where((here >= 0)[..., None], story.gather(-2, held)[..., 0, :], 0.0)
             if gold is None and hop:  # once stopped, a search stays so
                 done = last == len(place) - 1
-                found.places[-1] = torch.where(done, last, here)
+                hops.places[-1] = torch.where(done, last, here)
                 fact = torch.where(done[..., None], 0.0, fact)
-            found.facts.append(fact)
-            last = torch.where(here >= 0, found.places[-1] if gold is None else here, last)
+            hops.facts.append(fact)
+            last = torch.where(here >= 0, hops.places[-1] if gold is None else here, last)
             if self.found is not None and hop < self.config.hops - 1:
                 query = query + _embed(fact, self.found[hop])[..., None, :]
-        return found
+        return hops
 
     def _hinge(self, scores: Tensor, newer: Tensor, mask: Tensor, gold: Tensor) -> Tensor:
         """(B, G): how far the true fact is from beating every other memory by the margin."""
@@ -252,8 +253,8 @@ class MemNN(nn.Module):
 
     def _bags(self, ids: Tensor) -> Tensor:
         """(…, J) → (…, V), how often each word occurs."""
-        found = self.asked.new_zeros(*ids.shape[:-1], self.words)
-        return found.scatter_add_(-1, ids, found.new_ones(()).expand(ids.shape))
+        counts = self.asked.new_zeros(*ids.shape[:-1], self.words)
+        return counts.scatter_add_(-1, ids, counts.new_ones(()).expand(ids.shape))
 
 
 def _embed(bags: Tensor, table: Tensor) -> Tensor:

@@ -103,8 +103,8 @@ class NNJM(nn.Module):
         nn.init.constant_(self.output.bias, -math.log(config.target_vocab))
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
-        """The loss of a batch of pairs with ``affiliation`` (B, T). ``log_z`` is the mean of abs(log Z), ``placed`` how
-        often the aligner is right."""
+        """The loss of a batch of pairs with ``affiliation`` (B, T). ``log_z`` is the mean of abs(log Z), ``placed``
+        the share of affiliations that the aligner predicts right."""
         target = batch["target"][:, 1:]
         real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]
         count = real.sum()
@@ -124,18 +124,17 @@ class NNJM(nn.Module):
         }
 
     def log_probs(self, batch: text.Batch, *, normalized: bool = True) -> Tensor:
-        """(B, T): the log-probability of each of the target's tokens, 0 where there is none; not ``normalized``, the
-        scores themselves, as a self-normalized model may."""
+        """(B, T): the log-probability of each of the target's tokens, 0 where there is none. With ``normalized=False``
+        the scores themselves, which approximate it in a self-normalized model."""
         target = batch["target"][:, 1:]
         real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]
         scores = self._scores(batch)
-        found = scores.gather(-1, target[..., None])[..., 0]
-        found = found - scores.logsumexp(-1) if normalized else found
-        return found.masked_fill(~real, 0.0)
+        chosen = scores.gather(-1, target[..., None])[..., 0]
+        return (chosen - scores.logsumexp(-1) if normalized else chosen).masked_fill(~real, 0.0)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """The windows, remembered, and nothing before the first word. Affiliations of the batch are followed, if there
-        are some; if not, or when they end, the aligner's."""
+        """The windows as keys and values, and an empty history. Affiliations of the batch are used if there are some;
+        without them, or after their end, those of the aligner."""
         windows, places = self._windows(batch), masks.lengths(batch["source_lengths"])
         zeros = windows.new_zeros(windows.shape[:2])
         return {
@@ -174,7 +173,8 @@ class NNJM(nn.Module):
         return self._read(out.context, self._before(batch))
 
     def _placed(self, batch: text.Batch, real: Tensor) -> tuple[Tensor, Tensor]:
-        """The log-probability of the right affiliations by the aligner, and how often they are its first choice."""
+        """The aligner's log-probability of the right affiliations, and how often they are its first choice; both are
+        sums."""
         windows, wanted = self._windows(batch), _affiliation(batch)
         keys = self.aligner.remember(windows, mask=masks.lengths(batch["source_lengths"]))
         place, each = windows.new_zeros(windows.shape[:2]), []
@@ -182,8 +182,8 @@ class NNJM(nn.Module):
             each.append(self.aligner(query[:, None], keys, state=place, weights=True).weights[:, 0])
             place = one_hot(right, windows.shape[1]).to(windows.dtype)
         weights = torch.stack(each, 1)[real]  # (N, S)
-        found = weights.gather(1, wanted[real][:, None])[:, 0]
-        log_prob = found.clamp_min(torch.finfo(found.dtype).tiny).log().sum()
+        probability = weights.gather(1, wanted[real][:, None])[:, 0]
+        log_prob = probability.clamp_min(torch.finfo(probability.dtype).tiny).log().sum()
         return log_prob, (weights.argmax(-1) == wanted[real]).sum()
 
     def _windows(self, batch: text.Batch) -> Tensor:

@@ -2,8 +2,8 @@
 
 Graves, Wayne & Danihelka 2014, *Neural Turing Machines* (arXiv:1410.5401).
 
-At every step a controller sees the input and what was read last, and moves its heads over the N rows of a memory M.
-Reading and writing heads look in the same way, by content and then by place (eqs. 5-9):
+At every step a controller sees the input and the last reading, and moves its heads over the N rows of a memory M.
+Reading and writing heads attend in the same way, by content and then by place (eqs. 5-9):
 
     w = ShiftSharpen(softmax(β cos(k, M)); g, s, γ)     query k, key M, value M, cosine score, softmax
     r = Σᵢ w(i) M(i)                                    reading (eq. 2)
@@ -12,13 +12,13 @@ Reading and writing heads look in the same way, by content and then by place (eq
 The controller's output layer gives k, β = softplus, g = σ, γ = 1 + softplus, s = softmax over the rotations, e = σ and
 a = tanh. No parameter belongs to a row: a model may be run with more rows than it was trained with, ``model.rows``.
 
-Deviations, for a training that does not hang on its seed. All heads look at the memory as the step finds it, so
+Deviations, so that training does not depend on its seed. All heads attend to the memory as it is before the step, so
 that one call answers for all of them, and a reading does not see the writing of its own step. The memory starts at a
 small constant (Collier & Beel 2018, arXiv:1807.08518) with every head on the first row, since equal rows and even
 weights would never become different; the paper leaves both open. The first reading is learned. The output layer sees
-the newest reading beside the controller's state. Added vectors are bounded by tanh. ``train_rows`` makes the memory of
-each training batch just large enough, and never the same: in a large one it costs nothing to smear over unused rows
-while the answer is read, and only sequences longer than those of the training would show the damage.
+the newest reading and the controller's state. Added vectors are bounded by tanh. ``train_rows`` gives the memory of
+each training batch another size, just large enough: in a large memory a write head may smear over unused rows while the
+answer is read at no cost to the loss, and the damage shows only in sequences longer than those of the training.
 
 On the CPU in float32 one compiled step stands in for the plain one (:mod:`regard.kernels.turing`), except while a
 :func:`regard.record` looks on.
@@ -53,13 +53,13 @@ class Config:
     """Sizes and choices; the defaults are the paper's for copying.
 
     Attributes:
-        inputs, outputs: the width of what comes in and of what goes out.
+        inputs, outputs: widths of the input and of the output.
         rows, width: of the memory, N and M in the paper.
-        reads, writes: how many heads read, and how many write.
+        reads, writes: number of reading and of writing heads.
         controller: ``feedforward`` or ``lstm``.
         hidden: units of the controller.
         reach: the most rows that a head moves in a step.
-        fill: what every number of the memory is at first.
+        fill: the initial value of every number of the memory.
         train_rows: in training each batch has a random number of rows between these two; ``rows`` if None.
     """
 
@@ -101,7 +101,7 @@ class State(NamedTuple):
     Attributes:
         memory: (B, width, rows): the paper's memory, transposed, so that a loop over rows is a loop over neighbours.
         weights: (B, heads, rows), the reading heads first.
-        read: (B, reads · width), what was read last.
+        read: (B, reads · width), the last reading.
         hidden, cell: (B, hidden), of an LSTM.
     """
 
@@ -115,8 +115,8 @@ class State(NamedTuple):
 class NTM(nn.Module):
     """Controller, heads and memory; see the module's docstring.
 
-    A batch has ``input`` (B, T, inputs), ``target`` (B, T, outputs) of zeros and ones, and ``mask`` (B, T), 1 where an
-    output is asked for.
+    A batch has ``input`` (B, T, inputs), ``target`` (B, T, outputs) of zeros and ones, and ``mask`` (B, T), 1 where the
+    output counts.
     """
 
     uses: ClassVar[dict[str, Use]] = {
@@ -157,14 +157,15 @@ class NTM(nn.Module):
                 self.input.bias.unflatten(0, (4, -1))[1].fill_(1.0)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Per sequence: the loss (nats per asked bit), ``bits`` (of the whole answer), ``errors`` (share of bits)."""
+        """Per sequence: the loss (nats per bit of the answer), ``bits`` (the cost of the whole answer) and ``errors``
+        (share of wrong bits)."""
         logits, target, mask = self.run(batch["input"]), batch["target"], batch["mask"]
         nats = functional.binary_cross_entropy_with_logits(logits, target, reduction="none").sum(-1)
         wrong = ((logits > 0) != (target > 0.5)).sum(-1)
-        asked = mask.sum(-1) * target.shape[-1]  # (B,)
-        count = (asked > 0).sum()
-        each = {"loss": (nats * mask).sum(-1) / asked.clamp(min=1), "bits": (nats * mask).sum(-1) / math.log(2)}
-        each["errors"] = (wrong * mask).sum(-1) / asked.clamp(min=1)
+        answer_bits = mask.sum(-1) * target.shape[-1]  # (B,)
+        count = (answer_bits > 0).sum()
+        each = {"loss": (nats * mask).sum(-1) / answer_bits.clamp(min=1), "bits": (nats * mask).sum(-1) / math.log(2)}
+        each["errors"] = (wrong * mask).sum(-1) / answer_bits.clamp(min=1)
         return {"count": count, **{name: value.sum() / count.clamp(min=1) for name, value in each.items()}}
 
     @torch.no_grad()
@@ -232,17 +233,17 @@ class NTM(nn.Module):
         config, heads = self.config, weights.shape[1]
         looking, writing = raw.split(self.sizes, -1)
         sizes = [config.width, 1, 1, 1, self.shifts]
-        key, strength, gate, power, shift = looking.unflatten(-1, (heads, -1)).split(sizes, -1)  # each (B, H, ·)
+        key, beta, gate, gamma, shift = looking.unflatten(-1, (heads, -1)).split(sizes, -1)  # each (B, H, ·)
         rows = memory.mT  # (B, N, W)
         keys, values = (each[:, None].expand(-1, heads, -1, -1) for each in (self.heads.score.project(rows), rows))
         out = self.heads(
             key[:, :, None],
             regard.Memory(keys, values),
             state=weights,
-            gain=functional.softplus(strength),
+            gain=functional.softplus(beta),
             gate=torch.sigmoid(gate),
             shift=self.rotations(shift, None)[:, :, None],
-            sharpen=1 + functional.softplus(power),
+            sharpen=1 + functional.softplus(gamma),
         )
         erase, add = writing.unflatten(-1, (config.writes, 2, config.width)).unbind(2)  # each (B, writes, W)
         where = out.state[:, config.reads :]  # (B, writes, N)

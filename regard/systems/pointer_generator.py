@@ -1,4 +1,4 @@
-"""Pointer-generator: a decoder that writes words of its own or copies those that it looks at.
+"""Pointer-generator: a decoder that generates words or copies those that it attends to.
 
 See, Liu & Manning 2017, *Get To The Point: Summarization with Pointer-Generator Networks* (arXiv:1704.04368).
 
@@ -14,13 +14,13 @@ output: the same weights that sum the values also are the probabilities of the w
     loss = −log P(w*ₜ) + λ Σᵢ min(aₜᵢ, cₜᵢ)                                                  (eq. 12, 13)
 
 A word of the source that is not in the vocabulary has a temporary id: V for the first such word of an item, V + 1 for
-the next. ``step`` gives log P over the vocabulary and as many temporary ids as the batch needs; an id that an item does
-not have is −inf. What is fed back with a temporary id is embedded as unknown.
+the next. ``step`` gives log P over the vocabulary and as many temporary ids as the batch needs, −inf for ids that an
+item does not have. A temporary id that is fed back is embedded as the unknown word.
 
-``pointer=false`` is the control that cannot copy, ``coverage=0`` (λ) the one without coverage in score and loss.
+Two controls: ``pointer=false`` cannot copy, ``coverage=0`` (λ) leaves coverage out of score and loss.
 
 Deviations: coverage is on from the first step, not for the last 3,000 alone, so that λ is smaller; the score has no
-bias; dropout. As in the authors' program, xₜ joins the last word and h*ₜ₋₁.
+bias; dropout. As in the authors' program, xₜ is a linear layer of the last word and h*ₜ₋₁.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Config:
 
     Attributes:
         vocab, longest: of the task: words, and tokens of the longest answer.
-        embedding: width of words, which source and target share.
-        hidden: width of the LSTMs; of the encoder's, a direction.
+        embedding: width of the word embeddings, which source and target share.
+        hidden: width of the decoder's LSTM, and of each direction of the encoder's.
         attention: width of the score's tanh.
-        pointer: may words be copied?
+        pointer: can words be copied?
         coverage: λ, the weight of the coverage loss; 0 also takes coverage out of the score.
-        dropout: of word vectors, encoder states and what the output layer sees.
+        dropout: of word embeddings, encoder states and the input of the output layer.
         spread: standard deviation of the initial embeddings.
     """
 
@@ -106,7 +106,7 @@ class PointerGenerator(nn.Module):
         self.dropout = Dropout(config.dropout)
         text.initialize(self.words, config.spread)
         with torch.no_grad():
-            self.cell.bias_ih.unflatten(0, (4, -1))[1].fill_(1.0)  # the forget gate: at first it remembers
+            self.cell.bias_ih.unflatten(0, (4, -1))[1].fill_(1.0)  # the forget gate is open at first
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of pairs, the right words fed back. ``coverage`` is Σᵢ min(aₜᵢ, cₜᵢ), the mean over
@@ -139,7 +139,7 @@ class PointerGenerator(nn.Module):
         return {"loss": loss, "nll": nll.detach(), "coverage": repeated.detach(), "count": count}
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """The source, remembered, and the state before the first word."""
+        """The source as keys and values, and the state before the first word."""
         extended = _extended(batch)
         most = int(extended.max()) + 1 if self.config.pointer and extended.numel() else 0
         return {**self._encode(batch), "extended": extended, "size": max(most, self.config.vocab)}
@@ -156,7 +156,7 @@ class PointerGenerator(nn.Module):
         return mixture(log_prob, state["gate"][:, None], copied.log()), state
 
     def alignment(self, state: dict[str, Any]) -> dict[str, Tensor]:
-        """(B, S) each: ``words``, where the last step looked, and ``copied``, how likely it was to copy from there,
+        """(B, S) each: ``words``, the weights aₜᵢ of the last step, and ``copied``, the probability of copying,
         (1 − p_gen) aₜᵢ."""
         weights = state["weights"]
         if not self.config.pointer:
@@ -209,7 +209,7 @@ class PointerGenerator(nn.Module):
         }
 
     def _read(self, state: dict[str, Any]) -> Tensor:
-        """(B, hidden): what the output layer sees."""
+        """The input (B, hidden) of the output layer."""
         return self.dropout(self.readout(torch.cat([state["hidden"], state["context"]], -1)))
 
 

@@ -1,4 +1,4 @@
-"""RAM: a network that looks at an image a few times, where it chooses to, and says what it is.
+"""RAM: a network that classifies an image by a few glimpses, each where it chooses to look.
 
 Mnih, Heess, Graves & Kavukcuoglu 2014, *Recurrent Models of Visual Attention* (arXiv:1406.6247).
 
@@ -8,8 +8,8 @@ Mnih, Heess, Graves & Kavukcuoglu 2014, *Recurrent Models of Visual Attention* (
     a = softmax(f_a(h_T))             the class, after T glimpses
 
 So attention is hard: the query is the place lₜ, keys are the places of the pixels, values the pixels, and the weights
-1/n over the n pixels of a cell of the retina. What makes the choices better is the reward: r_T = 1 if the class is
-right, else 0, and R = Σ γᵗ⁻¹ rₜ. The hybrid loss has three terms:
+1/n over the n pixels of a cell of the retina. The choices are trained by the reward: r_T = 1 if the class is right,
+else 0, and R = Σ γᵗ⁻¹ rₜ. The hybrid loss has three terms:
 
     −log a_y                                  trains action, core and glimpse networks
     Σₜ (bₜ − R)² / (T − 1)                     trains the baseline bₜ = f_b(hₜ)
@@ -19,11 +19,11 @@ f_l and f_b see hₜ, and the glimpse network sees lₜ, without a gradient: REI
 is the mean over ``rollouts`` runs an image. In ``eval`` mode, locations are the means of their distributions, the first
 is the centre; with ``test_rollouts`` they are drawn, and the classes' probabilities averaged over N rollouts.
 
-``policy = "random"`` is the control: it looks anywhere.
+``policy = "random"`` is the control, with random locations.
 
 Deviations: tanh keeps the mean of a location within the image, and a drawn one is clipped to it (the probability is
-that of what was drawn). f_l has a hidden layer if ``location_hidden`` says so. The paper's text leaves θ_l out of what
-is trained, and its J sums rewards without the γ of its R; here both are as the sentence before them says.
+that of what was drawn). f_l has a hidden layer if ``location_hidden`` is not 0. The paper's text leaves θ_l out of the
+trained parameters, and its J sums rewards without the γ of its R; here θ_l is trained and R is discounted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Config:
 
     Attributes:
         channels, height, width, classes: of the images.
-        glimpses: how often it looks, T.
+        glimpses: number of glimpses, T.
         size, scales: of the retina.
         what, where: units of the glimpse network's first layers, for the patch and for the place.
         hidden: units of the core, and of the glimpse network's output.
@@ -112,7 +112,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "cluttered": {"size": 12, "scales": 3, "glimpses": 8},
     "random": {"policy": "random"},
 }
-"""The paper's for larger canvases, and its control."""
+"""The paper's settings for larger canvases, and the control."""
 
 
 class Rollout(NamedTuple):
@@ -130,7 +130,7 @@ class Rollout(NamedTuple):
 
 
 class RAM(nn.Module):
-    """Looks, and names what it saw; see the module's docstring.
+    """Glimpses, then a class; see the module's docstring.
 
     A batch has ``image`` (B, C, height, width) and ``label`` (B,).
     """
@@ -209,7 +209,7 @@ class RAM(nn.Module):
             state = self.core(self.glimpse(location, image), state)
             hidden.append(state[0])
             if t + 1 < config.glimpses:
-                with torch.no_grad():  # a choice: what is learned from it is learned in policy_terms
+                with torch.no_grad():  # a choice has no gradient; policy_terms trains it
                     drawn.append(noise[t + 1] if config.policy == "random" else self.location(state[0]) + noise[t + 1])
                     location = drawn[-1].clamp(-1, 1)
                 locations.append(location)
@@ -224,7 +224,7 @@ class RAM(nn.Module):
 
     def seen(self, batch: Batch) -> dict[str, Tensor]:
         """What the picture shows: ``image`` (B, C, height, width); ``location`` (B, T, 2); ``patch`` (B, T, C, scales,
-        size, size); ``probability`` (B, T, classes), what it would say after each glimpse; ``sides`` (scales,), of the
+        size, size); ``probability`` (B, T, classes), the classes after each glimpse; ``sides`` (scales,), of the
         squares in pixels."""
         config, image = self.config, batch["image"]
         run = self.look(image)
@@ -238,7 +238,7 @@ class RAM(nn.Module):
         }
 
     def multiplications(self) -> int:
-        """Of one image, in its networks; they know nothing of its size."""
+        """Multiplications for one image; they do not depend on its size."""
         each = [self.glimpse, self.core, *([self.location] if self.config.policy == "learned" else [])]
         weights = [weight for module in each for weight in module.parameters() if weight.ndim == 2]
         return self.config.glimpses * sum(weight.numel() for weight in weights) + self.action.weight.numel()

@@ -1,4 +1,4 @@
-"""RAM as a player: what it does changes what it will see.
+"""RAM as a player of Catch: its actions change what it will see.
 
 Mnih, Heess, Graves & Kavukcuoglu 2014, *Recurrent Models of Visual Attention* (arXiv:1406.6247), section 4.3: the game
 of Catch (:mod:`regard.layers.catch`), of which the player sees at every step only what its retina shows.
@@ -7,8 +7,8 @@ of Catch (:mod:`regard.layers.catch`), of which the player sees at every step on
     aₜ ~ softmax(f_a(hₜ))              move the paddle
     lₜ₊₁ ~ N(tanh(f_l(hₜ)), σ²)         look there next
 
-Query, keys and values are those of RAM on images. Nobody says what the right action is; the reward, 1 for a
-ball that was caught, else 0, at the last step, is all there is, so REINFORCE trains everything:
+Query, keys and values are those of RAM on images. There are no labels of actions. The only signal is the reward at the
+last step, 1 for a ball that was caught, else 0, so REINFORCE trains everything:
 
     −Σₜ log π(aₜ) (R − bₜ) − Σₜ log π(lₜ₊₁) (R − bₜ) + Σₜ (bₜ − R)² / T − β Σₜ H(π(aₜ)),   R = Σ γᵗ⁻¹ rₜ
 
@@ -16,10 +16,10 @@ The core and the glimpse network learn from the actions: f_l and the baseline b�
 In ``eval`` mode the likeliest action is taken and the mean location.
 
 Deviations: a choice of place moves log π by 1/σ, that of an action by 1, so that the noise of the places would drown
-the actions if it reached the core; the paper lets it. The entropy H keeps the player trying; the paper tells nothing of
-it. The first look is at the centre, and the ball's speed across is −1, 0 or 1, both of which the paper leaves open.
-The few lit pixels of a screen are scaled to a variance of 1: as they are, a coarse cell of the retina would show a
-sixteenth of one, too faint to learn from.
+the actions if it reached the core, as it does in the paper. The entropy H, which is not in the paper, keeps the player
+exploring. The first look is at the centre, and the ball's speed across is −1, 0 or 1, both of which the paper leaves
+open. The few lit pixels of a screen are scaled to a variance of 1: as they are, a coarse cell of the retina would show
+a sixteenth of one, too faint to learn from.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Play(NamedTuple):
 
     Attributes:
         screens: (T, B, 1, height, width).
-        locations: (T, B, 2), where it looked; drawn (T, B, 2), where it wants to look next, before clipping.
-        means: (T, B, 2), of those.
+        locations: (T, B, 2), where it looked; drawn (T, B, 2), the next locations before clipping.
+        means: (T, B, 2), the means of their distributions.
         actions: (T, B); log_prob (T, B, 3), of each action.
         hidden: (T, B, hidden).
         caught: (B,).

@@ -3,7 +3,7 @@
 Bahdanau, Cho & Bengio 2014, *Neural Machine Translation by Jointly Learning to Align and Translate* (arXiv:1409.0473).
 
 A bidirectional GRU turns each source word into an annotation hⱼ = [→hⱼ; ←hⱼ]. Before step i the decoder's previous
-state asks where to look, and the answer enters all gates of its GRU:
+state is the query, and the context enters all gates of its GRU:
 
     eᵢⱼ = vᵀ tanh(W sᵢ₋₁ + U hⱼ)        query sᵢ₋₁, key hⱼ, value hⱼ, additive score, softmax
     cᵢ = Σⱼ αᵢⱼ hⱼ
@@ -12,7 +12,7 @@ state asks where to look, and the answer enters all gates of its GRU:
 
 Deviations: torch's GRU applies the reset gate after the recurrent product, the paper's before it. Dropout is ours.
 Initialization follows the paper: recurrent matrices orthogonal, W and U of the score nearly 0 and v = 0, so that
-the first looks are uniform.
+the first weights are uniform.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Config:
     maxout: int = 500
     dropout: float = 0.0
     spread: float = 0.1
-    """Standard deviation of the word vectors at first."""
+    """Standard deviation of the initial embeddings."""
     label_smoothing: float = 0.0
     sampled: int = 0
     """Words of the target's vocabulary that a training step scores (Jean et al. 2015); 0 = all of them."""
@@ -111,7 +111,7 @@ class RNNsearch(nn.Module):
         return text.loss(hidden, self.output, batch, self.config.label_smoothing, sampled=few)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """The annotations, remembered, and s₀."""
+        """The annotations as keys and values, and s₀."""
         memory, state = self._encode(batch)
         return {"memory": memory, "state": state, "alignment": state.new_zeros(batch["source"].shape)}
 
@@ -125,7 +125,7 @@ class RNNsearch(nn.Module):
         return logits, {"memory": state["memory"], "state": new, "alignment": out.weights[:, 0]}
 
     def alignment(self, state: dict[str, Any]) -> Tensor:
-        """(B, S): where the last step looked."""
+        """(B, S): the weights of the last step."""
         return state["alignment"]
 
     def limit(self, batch: text.Batch) -> Tensor:
@@ -141,6 +141,6 @@ class RNNsearch(nn.Module):
         return memory, torch.tanh(self.bridge(behind[:, 0]))
 
     def _read(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
-        """(…, maxout): what the output layer sees."""
+        """tᵢ, the input (…, maxout) of the output layer."""
         mixed = self.readout(torch.cat([state, word, context], -1))
         return self.dropout(mixed.unflatten(-1, (-1, 2)).amax(-1))

@@ -1,4 +1,4 @@
-"""SAN, stacked attention: a question looks at an image several times, each time with what it has seen.
+"""SAN, stacked attention: a question looks at an image several times, each time with the sum of what it has read.
 
 Yang, He, Gao, Deng & Smola 2016, *Stacked Attention Networks for Image Question Answering* (arXiv:1511.02274).
 
@@ -12,9 +12,9 @@ The image is a grid of features fᵢ, the question the last state u⁰ of an LST
 Unlike in SMem-VQA the question is one vector from the beginning, and values are the same in every layer. With
 ``hops = 0`` the question alone answers.
 
-Deviations: an LSTM reads from each side; a place knows where it is (:class:`regard.layers.answers.Placed`, whose
-rectifier stands for the tanh of vᵢ); hᵢ has no bias; the image's network is frozen, or a small one that is trained
-along. Batches are those of SMem-VQA.
+Deviations: an LSTM reads from each side; vᵢ includes its position (:class:`regard.layers.answers.Placed`, with ReLU
+for the tanh of vᵢ); hᵢ has no bias; the image's network is frozen, or a small one that is trained
+as well. Batches are those of SMem-VQA.
 """
 
 from __future__ import annotations

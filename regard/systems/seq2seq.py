@@ -43,7 +43,7 @@ class Config:
     """Width of Cho's maxout layer; 0 leaves it out."""
     dropout: float = 0.0
     spread: float = 0.05
-    """Standard deviation of the word vectors at first; more, such as 1, for short trainings by Adam."""
+    """Standard deviation of the initial embeddings; larger, such as 1, for short trainings by Adam."""
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class Seq2seq(nn.Module):
         return text.loss(hidden, self.output, batch, self.config.label_smoothing)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
-        """The one vector, or one for each layer."""
+        """The state after the source: the summary, and the initial states of the decoder's layers."""
         summary, state = self._encode(batch)
         return {"summary": summary, "held": tuple(part.transpose(0, 1) for part in state)}  # (B, layers, hidden)
 
@@ -115,7 +115,7 @@ class Seq2seq(nn.Module):
         }
 
     def alignment(self, state: dict[str, Any]) -> None:
-        """Nothing is looked at."""
+        """None: there is no attention."""
 
     def limit(self, batch: text.Batch) -> Tensor:
         """(B,): the longest answer, in tokens."""
@@ -133,9 +133,9 @@ class Seq2seq(nn.Module):
     def _decode(
         self, words: Tensor, summary: Tensor | None, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """What the output layer sees, (B, T, ·), and the state after the words (B, T, embedding)."""
-        told = [] if summary is None else [summary[:, None].expand(-1, words.shape[1], -1)]
-        hidden, last = self.decoder(torch.cat([words, *told], -1), state if self.config.cell == "lstm" else state[0])
+        """The input (B, T, ·) of the output layer, and the decoder's state after the words (B, T, embedding)."""
+        inputs = words if summary is None else torch.cat([words, summary[:, None].expand(-1, words.shape[1], -1)], -1)
+        hidden, last = self.decoder(inputs, state if self.config.cell == "lstm" else state[0])
         if self.config.maxout:
-            hidden = self.readout(torch.cat([hidden, words, *told], -1)).unflatten(-1, (-1, 2)).amax(-1)
+            hidden = self.readout(torch.cat([hidden, inputs], -1)).unflatten(-1, (-1, 2)).amax(-1)
         return self.dropout(hidden), last if isinstance(last, tuple) else (last,)

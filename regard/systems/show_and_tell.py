@@ -1,11 +1,11 @@
-"""Show and Tell: a captioner that looks at the image once, as a whole, and then writes.
+"""Show and Tell: a captioner that reads the image once, as a whole, and then writes.
 
 Vinyals, Toshev, Bengio & Erhan 2014, *Show and Tell: A Neural Image Caption Generator* (arXiv:1411.4555).
 
     x₋₁ = W_I · mean of the image's features,  xₜ = E yₜ
     hₜ, cₜ = LSTM(xₜ, hₜ₋₁, cₜ₋₁),  p(yₜ₊₁) ∝ exp(W hₜ)
 
-There is no attention: this is what *Show, Attend and Tell* is measured against. Deviation: features are normalized.
+There is no attention: it is the baseline of *Show, Attend and Tell*. Deviation: features are normalized.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Config:
     Attributes:
         vocab, features, longest: of the task: words, width of the features of a place (0 if a batch brings images),
             and tokens of the longest caption.
-        channels: width of the features of a place where they are made of images.
+        channels: width of the features of a place where they are computed from images.
         embedding, hidden: widths of words and of the LSTM.
         dropout: of words, the image and the states.
         label_smoothing: of the loss.
@@ -52,7 +52,7 @@ class Config:
 
 
 class ShowAndTell(nn.Module):
-    """One look, then an LSTM; see the module's docstring."""
+    """An image as the first input of an LSTM; see the module's docstring."""
 
     uses: ClassVar[dict[str, Use]] = {}
 
@@ -68,7 +68,7 @@ class ShowAndTell(nn.Module):
         text.initialize(self.words, 0.1)
         with torch.no_grad():
             bias = dict(self.cell.named_parameters())["bias_ih_l0"]
-            bias.unflatten(0, (4, -1))[1].fill_(1.0)  # at first it remembers
+            bias.unflatten(0, (4, -1))[1].fill_(1.0)  # the forget gate is open at first
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of captions, the right words fed back."""
@@ -88,7 +88,7 @@ class ShowAndTell(nn.Module):
         return self.output(out[:, 0]), {"hidden": hidden[0], "cell": cell[0]}
 
     def alignment(self, state: State) -> None:
-        """It looks at no place in particular."""
+        """None: there is no attention."""
 
     def limit(self, batch: text.Batch) -> Tensor:
         """(B,): the longest caption, in tokens."""

@@ -3,10 +3,10 @@
 Xu, Ba, Kiros, Cho, Courville, Salakhutdinov, Zemel & Bengio 2015, *Show, Attend and Tell: Neural Image Caption
 Generation with Visual Attention* (arXiv:1502.03044).
 
-The image is a grid of features aᵢ, i = 1 … L. Before each word the state of an LSTM asks where to look:
+The image is a grid of features aᵢ, i = 1 … L. Before each word the state of an LSTM is the query:
 
     eₜᵢ = vᵀ tanh(W hₜ₋₁ + U aᵢ)              query hₜ₋₁, key aᵢ, value aᵢ, additive score, softmax or one place
-    ẑₜ = βₜ Σᵢ αₜᵢ aᵢ,  βₜ = σ(f_β(hₜ₋₁))     a gate says how much the image counts for this word
+    ẑₜ = βₜ Σᵢ αₜᵢ aᵢ,  βₜ = σ(f_β(hₜ₋₁))     a gate: how much the image counts for this word
     hₜ, cₜ = LSTM([E yₜ₋₁; ẑₜ], hₜ₋₁, cₜ₋₁),  h₀ and c₀ by two layers from the mean of aᵢ
     p(yₜ) ∝ exp(Lₒ tanh(E yₜ₋₁ + L_h hₜ + L_z ẑₜ))
 
@@ -48,15 +48,15 @@ class Config:
     Attributes:
         vocab, features, longest: of the task: words, width of the features of a place (0 if a batch brings images),
             and tokens of the longest caption.
-        channels: width of the features of a place where they are made of images.
+        channels: width of the features of a place where they are computed from images.
         embedding, hidden, attention: widths of words, of the LSTM and of the score.
-        gate: whether there is a βₜ; otherwise it is 1.
+        gate: is there a gate βₜ? Otherwise it is 1.
         penalty: λ of the doubly stochastic penalty.
         hard: one place for each word instead of all by their weights.
         reinforce, entropy: λᵣ and λₑ of hard attention.
         expected: the share of images for which a draw is replaced by its expectation.
         soft_steps: training steps before anything is drawn.
-        dropout: of words and of what the output sees.
+        dropout: of words and of the input of the output layer.
         label_smoothing: of soft attention.
     """
 
@@ -129,17 +129,17 @@ class ShowAttendTell(AttentiveLSTM):
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of captions, the right words fed back."""
         hidden, looks = self._unroll(batch)
-        found = self._judge(hidden, looks, batch) if self.config.hard else self._spread(hidden, looks, batch)
+        losses = self._judge(hidden, looks, batch) if self.config.hard else self._spread(hidden, looks, batch)
         if self.config.hard and self.training:
             self.steps += 1
-        return found
+        return losses
 
     def _look_at(self, batch: text.Batch) -> tuple[regard.Memory, tuple[Tensor, Tensor]]:
         grid = self.grid(batch)  # (B, L, width)
         return self._begin(grid, grid.mean(1))
 
     def _expected(self, words: Tensor) -> dict[str, Tensor]:
-        """Which images keep the expectation of hard attention, (B, 1), in training."""
+        """In training of hard attention, the images (B, 1) whose draws are replaced by their expectation."""
         if not self.config.hard or not self.training:
             return {}
         share = 1.0 if int(self.steps) < self.config.soft_steps else self.config.expected
@@ -147,12 +147,12 @@ class ShowAttendTell(AttentiveLSTM):
 
     def _spread(self, hidden: Tensor, looks: list[regard.Attended], batch: text.Batch) -> dict[str, Tensor]:
         """The loss of soft attention: that of the words, and the doubly stochastic penalty."""
-        found = text.loss(hidden, self.output, batch, self.config.label_smoothing)
+        losses = text.loss(hidden, self.output, batch, self.config.label_smoothing)
         weights, lengths = _joined(looks, "weights"), batch["target_lengths"]  # (B, T, L)
         covered = (weights * _real(batch)[..., None]).sum(1)  # (B, L)
         each = (1 - covered).square().mean(-1)
-        penalty = (each * lengths).sum() / found["count"].clamp_min(1)  # a mean over words, as all numbers here
-        return {**found, "loss": found["loss"] + self.config.penalty * penalty, "penalty": penalty.detach()}
+        penalty = (each * lengths).sum() / losses["count"].clamp_min(1)  # a mean over words, as all numbers here
+        return {**losses, "loss": losses["loss"] + self.config.penalty * penalty, "penalty": penalty.detach()}
 
     def _judge(self, hidden: Tensor, looks: list[regard.Attended], batch: text.Batch) -> dict[str, Tensor]:
         """The loss of hard attention: that of the words, of the places drawn, and the entropy of their distribution."""
@@ -170,11 +170,11 @@ class ShowAttendTell(AttentiveLSTM):
 
 
 def _joined(looks: list[regard.Attended], name: str) -> Tensor:
-    """What all steps saw, side by side: (B, T, …)."""
+    """One field of the looks of all steps, (B, T, …)."""
     return torch.cat([getattr(out, name) for out in looks], 1)
 
 
 def _real(batch: text.Batch) -> Tensor:
-    """(B, T): which words exist."""
+    """(B, T): true for words, false for padding."""
     target = batch["target"]
     return torch.arange(target.shape[1] - 1, device=target.device) < batch["target_lengths"][:, None]

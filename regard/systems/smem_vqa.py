@@ -1,29 +1,29 @@
-"""SMem-VQA: the words of a question say where to look in an image, and what was seen says where to look next.
+"""SMem-VQA: the words of a question choose places of an image, and the context of a hop is the query of the next.
 
 Xu & Saenko 2016, *Ask, Attend and Answer: Exploring Question-Guided Spatial Attention for Visual Question Answering*
 (arXiv:1511.05234).
 
-The image is a grid of features sᵢ, i = 1 … L, the question a row of words v_t. In the first hop every word looks for
-itself, and a place is as good as its best word:
+The image is a grid of features sᵢ, i = 1 … L, the question a sequence of words v_t. In the first hop every word is
+compared with every place, and the score of a place is that of its best word:
 
     C = V (S W_A + b_A)ᵀ / √d,  α = softmaxᵢ(max_t C_tᵢ)   query all v_t, key sᵢ, value sᵢ W_E + b_E, the best of dots
     O¹ = Σᵢ αᵢ (sᵢ W_E + b_E) + Q,  Q = W_Q v̄ + b_Q         v̄ is the mean of the words
 
-Each further hop k asks with what is known by then, and its keys are the values of the hop before:
+The query of each further hop k is the sum so far, Oᵏ⁻¹, and its keys are the values of the hop before:
 
     αᵏ = softmaxᵢ((sᵢ W_Eᵏ⁻¹ + b_Eᵏ⁻¹) · Oᵏ⁻¹ / √d)        query Oᵏ⁻¹, key and value by two matrices from sᵢ, scaled dot
     Oᵏ = Σᵢ αᵢᵏ (sᵢ W_Eᵏ + b_Eᵏ) + Oᵏ⁻¹
     p = softmax(W_P relu(W_O Oᴷ + b_O) + b_P)
 
-With ``hops = 0`` nobody looks: the question alone, p = softmax(W_P relu(W_O Q + b_O) + b_P), the control.
+With ``hops = 0`` there is no attention: the question alone, p = softmax(W_P relu(W_O Q + b_O) + b_P), the control.
 
 Deviations: with ``reader = "lstm"`` v_t are the states of an LSTM from each side instead of embeddings, so that a word
-knows its neighbours: in *the red circle* no word alone tells a red circle from a red square and a blue circle. A
-place knows where it is (:class:`regard.layers.answers.Placed`), without which *left of* has no meaning. Scores are
-divided by √d, without which the first maps are of single places that no question chose. The paper has no W_O: whether
-what was seen is what was asked for is learned late if Oᴷ, which is also what a hop would ask with, must itself say so.
-With ``tied = false`` keys of further hops have a matrix of their own. The image's network is frozen, or a small one
-that is trained along, where the paper's is fine-tuned.
+knows its neighbours: in *the red circle* no word alone tells a red circle from a red square and a blue circle. A place
+knows where it is (:class:`regard.layers.answers.Placed`), without which *left of* has no meaning. Scores are divided by
+√d, without which the first maps are of single places, whatever the question. The paper has no W_O; without it Oᴷ has to
+be a query and the input of the classifier at once, and whether the place that was seen fits the question is learned
+late. With ``tied = false`` keys of further hops have a matrix of their own. The image's network is frozen, or a small
+one that is trained along, where the paper's is fine-tuned.
 
 A batch has ``features`` or ``image`` (:class:`regard.layers.grid.Grid`), ``question`` (B, T), word ids with 0 for
 padding, ``question_lengths`` (B,), and to learn from ``answer`` (B,), −1 for one that is not among the answers, and
@@ -76,7 +76,7 @@ class BestWord(Score):
     """
 
     equation = "max_t v_t·(W k + b) / √d"
-    paper = "Xu 2015"
+    paper = "Xu 2016"
 
     def __init__(self, dim: int, key_dim: int):
         super().__init__()
@@ -139,7 +139,7 @@ class SMemVQA(answers.Answerer):
         return self.output(self.dropout(torch.relu(self.joint(known[:, 0]))))
 
     def _read(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The words (B, T, dim), the first one also in place of padding, among which the best is the same; their
+        """The words (B, T, dim), with the first one in place of padding, which does not change the best; and their
         mean."""
         lengths = batch["question_lengths"]
         words = self.dropout(self.words(batch["question"]))

@@ -3,7 +3,7 @@
 Joulin & Mikolov 2015, *Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets* (arXiv:1503.01007).
 
 A stack is a column of numbers, −1 where it is empty. What happens to it in a step is a soft choice between actions, and
-that is attention: the actions are the keys, and the value of each is the stack as it would be after it.
+that is attention: the actions are the keys, and the value of each is the stack as the action would leave it.
 
     hₜ = σ(U xₜ + R hₜ₋₁ + P sₜ₋₁[0:k])               the k topmost elements of every stack
     aₜ = softmax(A hₜ)                                 query A hₜ, keys the actions
@@ -15,9 +15,9 @@ that is attention: the actions are the keys, and the value of each is the stack 
 its tests, so that a count of sixty is as exact as one of six. ``recurrent`` is R; the paper leaves it out for counting,
 so that all memory is in the stacks.
 
-Whether a network finds the way to count depends on where it starts, and the paper starts many times. Here ``restarts``
-networks learn side by side from the same strings, and the one that answers is the one that has lately been best at the
-determined symbols of its training, when it rounds: many that learn to count do so only as long as they do not.
+Whether a network learns to count depends on its initialization, and the paper tries many. Here ``restarts`` networks
+learn side by side from the same strings. The one that answers has the lowest recent loss on the determined symbols of
+its training, measured with rounding: many networks count right only without it.
 
 Deviations: A, D and V have biases. Several examples are trained together, with another optimizer.
 """
@@ -50,11 +50,11 @@ class Config:
     """Sizes and choices; the defaults are the paper's for counting.
 
     Attributes:
-        symbols: how many there are.
+        symbols: size of the alphabet.
         hidden: units of the network.
         stacks: how many stacks, or lists.
-        tops: how many elements the network sees of each.
-        depth: the most that a stack can hold; deeper ones lose their bottom.
+        tops: k, the topmost elements of each that the network sees.
+        depth: the most elements of a stack; a deeper one loses its bottom.
         structure: ``stack`` or ``list``.
         no_op: is doing nothing an action?
         recurrent: does the network have a memory of its own, R?
@@ -107,13 +107,13 @@ class StackRNN(nn.Module):
         self.actions = regard.Attention(Dot())
         self.cost: Tensor
         self.register_buffer("cost", torch.full((restarts,), 10.0))
-        """What a determined symbol has lately cost each restart that rounds."""
+        """Moving mean of the loss of each restart on determined symbols, with rounding."""
         self.batches: Tensor
         self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
         self.train()
 
     def train(self, mode: bool = True) -> Self:
-        """Rounding belongs to evaluation."""
+        """Actions are rounded in evaluation only."""
         super().train(mode)
         self._round(self.config.rounding and not mode)
         return self
@@ -122,8 +122,8 @@ class StackRNN(nn.Module):
         self.actions.normalizer = Hard("argmax") if rounding else Softmax()
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Per symbol: the loss, in training of all restarts together; and ``errors``, the share of symbols that were
-        determined and yet not predicted by the chosen one."""
+        """Per symbol: the loss, in training the sum over restarts; and ``errors``, the share of symbols that were
+        determined but not predicted by the chosen restart."""
         symbols, known = batch["symbols"], batch["known"]
         if self.training:
             self._compare(symbols, known)
@@ -141,7 +141,7 @@ class StackRNN(nn.Module):
 
     @torch.no_grad()
     def _compare(self, symbols: Tensor, known: Tensor) -> None:
-        """Now and then, see how good each restart is."""
+        """Every so many batches, update the moving mean of each restart's loss."""
         if self.config.restarts > 1 and int(self.batches) % EVERY == 0:
             self._round(self.config.rounding)
             each = _nll(self._run(symbols[:, :-1], slice(None))[0], symbols[:, 1:])
@@ -164,7 +164,7 @@ class StackRNN(nn.Module):
         return logits[0], tops[0]
 
     def _run(self, symbols: Tensor, which: slice) -> tuple[Tensor, Tensor]:
-        """The same of several restarts, (R, …)."""
+        """As :meth:`run`, of several restarts: (R, …)."""
         config, (batch, time) = self.config, symbols.shape
         words = self.input[which][:, symbols]  # (R, B, T, hidden)
         restarts = len(words)
@@ -200,7 +200,7 @@ class StackRNN(nn.Module):
         """(R, B, stacks, actions, depth): the stacks after each action, in the order of ``names``."""
         edge, depth = torch.full_like(element, EMPTY), stack.shape[-1]
         if self.config.structure == "stack":
-            # element, stack, edge: what each action leaves is a window on these.
+            # element, stack, edge: the result of each action is a window on these.
             return torch.cat([element, stack, edge], -1).unfold(-1, depth, 1 if self.config.no_op else 2)
         head = depth // 2
         left, right = torch.cat([edge, stack[..., :-1]], -1), torch.cat([stack[..., 1:], edge], -1)
@@ -209,6 +209,6 @@ class StackRNN(nn.Module):
 
 
 def _nll(logits: Tensor, target: Tensor) -> Tensor:
-    """What each symbol costs: (R, B, T, symbols) and (B, T) → (R, B, T)."""
+    """−log p of each symbol: (R, B, T, symbols) and (B, T) → (R, B, T)."""
     labels = target.expand(len(logits), -1, -1)
     return functional.cross_entropy(logits.flatten(0, 2), labels.flatten(), reduction="none").view(labels.shape)

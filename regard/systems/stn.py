@@ -1,21 +1,21 @@
-"""Spatial transformer networks: a classifier that first turns what it sees upright.
+"""Spatial transformer networks: a classifier that first crops, scales and turns its image by a learned grid.
 
 Jaderberg, Simonyan, Zisserman & Kavukcuoglu 2015, *Spatial Transformer Networks* (arXiv:1506.02025).
 
     θ = identity + f_loc(U),  V = Bilinear(T_θ(grid), U),  y = softmax(body(V))
 
-A localizer f_loc looks at the whole image U and moves a grid; every place of the grid looks at the pixels round it
-(query: the place; keys: where the pixels are; values: the pixels). The classifier sees only V. Nobody tells the
-localizer where the digit is: the gradient of the class does, through the positions (eqs. 6-7).
+A localizer f_loc reads the whole image U and moves a grid; every place of the grid attends to the pixels round it
+(query: the place; keys: the places of the pixels; values: the pixels). The classifier sees only V. The localizer has no
+labels of its own: it is trained by the gradient of the class through the positions (eqs. 6-7).
 
 ``body`` is a fully connected network with two hidden layers (``fcn``) or one that convolves twice first (``cnn``); the
-localizer is of the same make. Several ``transformers`` stand side by side: each has a localizer of its own that sees
+localizer is of the same kind. Several ``transformers`` stand side by side: each has a localizer of its own that sees
 all channels, and the classifier sees all of their crops. The paper adds two digits that way. Its transformers pass on
 all channels, and each comes to follow one digit; where training is short they follow the middle of both instead, unless
 the channels are ``dealt`` out to them.
 
 ``transformer = "none"`` is the control: the same body on the image itself. All networks of a comparison have equally
-many ``parameters``: the hidden layer is as wide as that allows, so what the localizers take the body lacks.
+many ``parameters``: the hidden layer of the body is as wide as the localizers leave room for.
 
 Deviations: ReLU and convolutions of 5×5 with padding throughout, where the paper's first are 9×9 and 7×7 without; its
 FCN localizer has three hidden layers, ours two.
@@ -51,7 +51,7 @@ class Config:
     classes: int
     body: str = "cnn"
     transformer: str = "affine"
-    """What a transformer may do, or none for the control without."""
+    """The kind of transformation, or none for the control."""
     transformers: int = 1
     """How many stand side by side."""
     crop: int = 0
@@ -59,9 +59,9 @@ class Config:
     points: int = 4
     """Control points of a thin plate each way."""
     filters: int = 32
-    """Of the first convolution; the second has twice as many."""
+    """Filters of the first convolution; the second has twice as many."""
     parameters: int = 400_000
-    """Of the whole network, localizers included, at most."""
+    """The most parameters of the whole network, localizers included."""
     dropout: float = 0.0
     """Before the last layer."""
     leak: float = 0.0
@@ -160,7 +160,7 @@ class STN(nn.Module):
         return {"localizers": size(self.transformers), "classifier": size(self.body)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross entropy in nats, and the share of wrong answers; in training the springs' pull is in the loss."""
+        """Cross entropy in nats, and the share of wrong answers; in training with the penalty ``spring``."""
         (logits, grids), labels = self._answer(batch), batch["label"]
         loss = functional.cross_entropy(logits, labels, reduction="sum")
         if self.training and self.config.spring:
@@ -194,7 +194,7 @@ class STN(nn.Module):
 
     @torch.no_grad()
     def sight(self, batch: Batch) -> Sight:
-        """Where the transformers look in each image, and what they see there."""
+        """The grids of the transformers in each image, and their crops."""
         if not self.transformers:
             raise ValueError("this network has no transformer, and sees the image as it is")
         image = batch["image"]
@@ -205,7 +205,7 @@ class STN(nn.Module):
         return Sight(torch.stack(grids, 1), crops)
 
     def _seen(self, image: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Of each transformer the grid and what it passes on."""
+        """The grid and the crop of each transformer."""
         grids, crops = [], []
         for k, transformer in enumerate(self.transformers):
             assert isinstance(transformer, SpatialTransformer)
@@ -214,7 +214,7 @@ class STN(nn.Module):
         return grids, crops
 
     def _displaced(self, grids: list[Tensor]) -> Tensor:
-        """The mean square of how far a grid's places are from where they began, summed over images and transformers."""
+        """The mean squared distance of a grid from its initial position, summed over images and transformers."""
         total = grids[0].new_zeros(())
         for transformer, grid in zip(self.transformers, grids, strict=True):
             assert isinstance(transformer, SpatialTransformer)
@@ -228,7 +228,7 @@ class STN(nn.Module):
 
 
 class Convolution(nn.Conv2d):
-    """nn.Conv2d in the order of memory that CPUs convolve fastest in; what comes out is in that order, too."""
+    """nn.Conv2d with weights and output in channels-last order, the fastest on CPUs."""
 
     def forward(self, input: Tensor) -> Tensor:
         weight = self.weight.to(memory_format=torch.channels_last)
@@ -236,7 +236,8 @@ class Convolution(nn.Conv2d):
 
 
 class Scaled(nn.Linear):
-    """A linear layer times a number. Adam's steps are as large whatever the gradient, so that it sets the pace."""
+    """A linear layer times a number. Adam's steps do not depend on the size of the gradient, so that it acts as a
+    learning-rate multiplier."""
 
     def __init__(self, inputs: int, outputs: int, by: float):
         super().__init__(inputs, outputs)

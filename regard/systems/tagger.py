@@ -1,13 +1,14 @@
-"""A tagger: words are encoded, and their tags chosen together.
+"""A tagger: words are encoded, and all tags of a sentence are chosen together.
 
 Lample et al. 2016, *Neural Architectures for Named Entity Recognition* (arXiv:1603.01360), with characters by filters
 as Ma & Hovy 2016 (arXiv:1603.01354).
 
-A word is [E[word]; its shape; filters over its characters]. Two LSTMs read the sentence, or (``encoder="transformer"``)
-the layers of BERT, softmax(Q Kᵀ / √d) V with queries, keys and values all from the sentence; a linear layer of tanh(W
-h) scores the tags of each word, and a conditional random field chooses all tags of a sentence together (``crf``), or
-each word's is chosen alone. The Transformer's embeddings and layers have the names of BERT's, so that ``init`` in
-[train] finds them; it then reads BERT's tokens, and a word is the first of its tokens.
+A word is [E[word]; its shape; filters over its characters]. Two LSTMs, one from each side, read the sentence, or
+(``encoder="transformer"``) the layers of BERT: softmax(Q Kᵀ / √d) V with queries, keys and values all from the
+sentence. A linear layer of tanh(W h) scores the tags of each word. A conditional random field chooses all tags of a
+sentence together (``crf``); without it each word's tag is chosen alone. The Transformer's embeddings and layers have
+the names of BERT's, so that ``init`` in [train] finds them; it then reads BERT's tokens, and a word is the first of its
+tokens.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ class Config:
     outside: int = -1
     """The tag of words that are part of no entity; −1 if there is none."""
     margin: float = 0.0
-    """How much is added in training to the score of that tag where it is wrong; more finds more entities."""
+    """Added in training to the score of that tag where it is wrong; a larger margin raises the recall of entities."""
     encoder: str = "lstm"
     embedding: int = 100
     """Width of a word, for LSTMs."""
     filters: int = 50
-    """Over the characters of a word; 0 for none."""
+    """Filters of the convolution over the characters of a word; 0 for none."""
     hidden: int = 200
     """Width of each LSTM, or of the layer within a Transformer's."""
     joint: int = 100
@@ -55,7 +56,7 @@ class Config:
     crf: bool = True
     dropout: float = 0.5
     word_dropout: float = 0.05
-    """The share of words that are unknown, in training of LSTMs."""
+    """Share of the words that are replaced by the unknown word in the training of LSTMs."""
     longest: int = 99
     """Tokens that a Transformer reads at once."""
     dim: int = 192
@@ -86,7 +87,7 @@ class Tagger(nn.Module):
         super().__init__()
         self.config = config
         if config.encoder == "lstm":
-            self.uses = {}  # it does not look
+            self.uses = {}  # no attention
             self.features = words.WordFeatures(
                 *(config.vocab, config.embedding, config.alphabet, config.filters),
                 dropout=config.dropout,

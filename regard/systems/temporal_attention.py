@@ -1,15 +1,15 @@
-"""A video captioner that looks at some frames of a clip for each word that it writes.
+"""A video captioner that attends to the frames of a clip for each word that it writes.
 
 Yao, Torabi, Cho, Ballas, Pal, Larochelle & Courville 2015, *Describing Videos by Exploiting Temporal Structure*
 (arXiv:1502.08029).
 
-A clip is a sequence of frames with features vᵢ, i = 1 … n. Before each word the state of an LSTM asks where to look:
+A clip is a sequence of frames with features vᵢ, i = 1 … n. Before each word the state of an LSTM is the query:
 
     eₜᵢ = wᵀ tanh(W hₜ₋₁ + U vᵢ)             query hₜ₋₁, key vᵢ, value vᵢ, additive score, softmax
     φₜ = Σᵢ αₜᵢ vᵢ
     hₜ, cₜ = LSTM([E yₜ₋₁; φₜ], hₜ₋₁, cₜ₋₁),  p(yₜ) ∝ exp(Lₒ tanh(E yₜ₋₁ + L_h hₜ + L_φ φₜ))
 
-The paper's table has four rows, two choices that are made apart:
+The paper's table has four rows, by two independent choices:
 
 ==========================  ===========  ===========
 row                         ``temporal``  ``local``
@@ -21,14 +21,14 @@ Enc-Dec (basic)             false        false
 ==========================  ===========  ===========
 
 **Global** structure is this attention over time. Without it φ is the mean of all frames at every step. **Local**
-structure is motion, features mᵢ beside each vᵢ.
+structure is motion, features mᵢ concatenated to each vᵢ.
 
 Deviations: the paper's local features come from a 3-D convolutional network over histograms of gradients and of optical
-flow, trained to recognize actions. Here differences of the features of consecutive frames stand in for it,
-mᵢ = ReLU(W (vᵢ − vᵢ₋₁) + b), a convolution over time of width two that is trained along. With ``times`` a frame
-also knows when it is; attention over a set of frames alone cannot say what came first. The output adds the word's
-embedding itself instead of a projection of it. Features are normalized; small generated clips pass convolutions that
-are trained along. The decoder is that of Show, Attend and Tell (:mod:`regard.layers.attentive_lstm`), without its gate.
+flow, trained to recognize actions. Here differences of the features of consecutive frames stand in for it, mᵢ = ReLU(W
+(vᵢ − vᵢ₋₁) + b), a convolution over time of width two that is trained along. With ``times`` a frame has its time as one
+more feature; without it, attention over a set of frames cannot know their order. The output adds the word's embedding
+itself instead of a projection of it. Features are normalized; small generated clips pass convolutions that are trained
+along. The decoder is that of Show, Attend and Tell (:mod:`regard.layers.attentive_lstm`), without its gate.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Config:
     Attributes:
         vocab, features, longest: of the task: words, width of the features of a frame (0 if a batch brings clips), and
             tokens of the longest caption.
-        channels: width of the features of a frame where they are made of clips.
+        channels: width of the features of a frame where they are computed from clips.
         motion: width of the features of motion.
         embedding, hidden, attention: widths of words, of the LSTM and of the score.
         temporal: attention over the frames; otherwise their mean.
-        local: features of motion beside those of frames.
-        times: a number that says when a frame is, beside its features.
-        dropout: of words and of what the output sees.
+        local: concatenate features of motion to those of frames.
+        times: concatenate the time of a frame to its features.
+        dropout: of words and of the input of the output layer.
         label_smoothing: of the loss.
     """
 

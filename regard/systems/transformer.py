@@ -2,15 +2,15 @@
 
 Vaswani et al. 2017, *Attention Is All You Need* (arXiv:1706.03762).
 
-Every layer looks: an encoder layer at its own sequence, a decoder layer at what it has written so far (causally) and at
-the encoded source. Each look is multi-head scaled dot-product attention, softmax(Q Kᵀ / √d) V with Q = X W^Q,
+Every layer attends: an encoder layer to its own sequence, a decoder layer to the words written so far (causally) and to
+the encoded source. Each attention is multi-head scaled dot-product attention, softmax(Q Kᵀ / √d) V with Q = X W^Q,
 K = Y W^K, V = Y W^V (keys and values share their source Y, not their projection), followed by a feed-forward network
 max(0, x W₁ + b₁) W₂ + b₂. The layers are in :mod:`regard.layers.transformer`.
 
 Embeddings are multiplied by √d and shared by source, target and the last projection if ``tied``; positions are added as
-PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos of the same.
+PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos(pos / 10000^(2i/d)).
 
-Deviation: dropout on attention weights is a choice of its own (``attention_dropout``); the paper drops only the outputs
+Deviation: dropout on attention weights has its own setting (``attention_dropout``); the paper drops only the outputs
 of sub-layers and the embeddings.
 """
 
@@ -46,7 +46,7 @@ class Config:
     normalizer: str = "softmax"
     label_smoothing: float = 0.1
     alignment_layer: int = -1
-    """The decoder layer whose cross-attention says which source word a word came from."""
+    """The decoder layer whose cross-attention is shown as the alignment."""
     alignment_head: int = -1
     """Its head; −1 averages all."""
 
@@ -117,7 +117,7 @@ class Transformer(nn.Module):
         return self.output(hidden), state
 
     def alignment(self, state: dict[str, Any]) -> Tensor:
-        """(B, S): where the last step looked."""
+        """(B, S): the weights of the last step."""
         return state["alignment"]
 
     def limit(self, batch: text.Batch) -> Tensor:

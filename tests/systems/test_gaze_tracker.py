@@ -64,7 +64,7 @@ def test_a_hidden_part_earns_less_than_one_that_is_seen():
         model.config = replace(model.config, doubt=doubt)
         templates = [(1.0, frames[:, 0], first)]
         with torch.no_grad():
-            looks = [model._weighed(frames[:, 5], particles, gaze, templates) for gaze in (-hidden, hidden)]
+            looks = [model._estimate(frames[:, 5], particles, gaze, templates) for gaze in (-hidden, hidden)]
         return [float(reward) for _, _, reward, _ in looks]
 
     seen, noise = rewards(0.001)
@@ -89,7 +89,7 @@ def test_two_templates_are_a_mixture():
     cut = model.cut(image, states[:, 1:2])
     whole = torch.tensor([16.0, 16, 32, 32]).expand(2, 1, 4)
     with torch.no_grad():
-        found, weights, _, sure = model._weighed(image, states, gaze, [(0.7, first, box), (0.3, cut, whole)])
+        found, weights, _, sure = model._estimate(image, states, gaze, [(0.7, first, box), (0.3, cut, whole)])
     model.requires_grad_(False)
     for b in range(2):
         seen = model.features(model.look(image, states, gaze))[b].double()
