@@ -1,4 +1,4 @@
-"""What is wrong with a call, in words with the numbers in it."""
+"""Checks of a call; every error has the shapes or numbers in it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def check_tensors(**given: Tensor) -> None:
 
 def check_query(score: Score, query: Tensor, memory: Memory) -> None:
     key, value = (memory.key, memory.value) if memory.pages is None else (memory.pages.key, memory.pages.value)
-    asked, known = query.shape, key.shape if memory.pages is None else memory.shape
-    heads = (*known[:-3], known[-3] * memory.group) if memory.group > 1 else known[:-2]
-    fits = len(asked) == len(known) >= 2 and asked[:-2] == heads and query.device == key.device
-    width = score.query_dim if score.query_dim is not None else known[-1] if score.same_width else asked[-1]
-    if fits and asked[-1] == width and query.dtype == key.dtype == value.dtype:
+    query_shape, key_shape = query.shape, key.shape if memory.pages is None else memory.shape
+    heads = (*key_shape[:-3], key_shape[-3] * memory.group) if memory.group > 1 else key_shape[:-2]
+    fits = len(query_shape) == len(key_shape) >= 2 and query_shape[:-2] == heads and query.device == key.device
+    width = score.query_dim if score.query_dim is not None else key_shape[-1] if score.same_width else query_shape[-1]
+    if fits and query_shape[-1] == width and query.dtype == key.dtype == value.dtype:
         return
     key, value, name = memory.key, memory.value, type(score).__name__
     check_tensors(query=query)
@@ -41,18 +41,20 @@ def check_query(score: Score, query: Tensor, memory: Memory) -> None:
         raise ValueError(
             f"query {shape(query)} and key {shape(key)} differ in rank; one query for an item is T=1: query[:, None]"
         )
-    if memory.group > 1 and asked[:-2] != heads:
+    if memory.group > 1 and query_shape[:-2] != heads:
         raise ValueError(
             f"{memory.group} heads of queries share each head of key {shape(key)}, which is not so in query "
             f"{shape(query)}"
         )
-    if asked[:-2] != heads:
+    if query_shape[:-2] != heads:
         raise ValueError(f"query {shape(query)} and key {shape(key)} differ in their leading dimensions")
     if query.device != key.device:
         raise ValueError(f"query is on {query.device} but key on {key.device}")
-    if score.query_dim is not None and asked[-1] != score.query_dim:
-        raise ValueError(f"{name} is built for query_dim={score.query_dim}; query {shape(query)} is {asked[-1]} wide")
-    if score.same_width and asked[-1] != known[-1]:
+    if score.query_dim is not None and query_shape[-1] != score.query_dim:
+        raise ValueError(
+            f"{name} is built for query_dim={score.query_dim}; query {shape(query)} is {query_shape[-1]} wide"
+        )
+    if score.same_width and query_shape[-1] != key_shape[-1]:
         raise ValueError(
             f"{name} compares queries and keys of one width, but query is {shape(query)} and key {shape(key)}; "
             "General, Additive and MLPDot take two"
@@ -87,7 +89,7 @@ def check_extras(parts: Parts, query: Tensor, extras: Mapping[str, Tensor]) -> N
 
 
 def notice_forgotten_state(stateful: list[Part], query: Tensor, memory: Memory) -> None:
-    """The second single query to one memory that starts from the beginning again was hardly meant to."""
+    """Warn at the second single query to a memory without state=, which was probably forgotten."""
     if query.shape[-2] != 1 or torch.compiler.is_compiling():
         return
     if memory.begun:

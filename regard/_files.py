@@ -15,14 +15,14 @@ PRETRAINED = Path(__file__).parent / "pretrained"
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Where to write what shall be at ``path``: a file beside it, which replaces it at the end, unless that failed."""
+    """Yield a temporary path in the folder of ``path``; its file replaces ``path`` at the end, unless that failed."""
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         yield unfinished
         os.replace(unfinished, path)
     except OSError as error:
         if error.filename == os.fspath(unfinished):
-            error.filename = os.fspath(path)  # the name that was asked for
+            error.filename = os.fspath(path)  # the name that the caller knows
         raise
     finally:
         unfinished.unlink(missing_ok=True)

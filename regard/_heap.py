@@ -1,4 +1,4 @@
-"""What a program of ours asks of the C library."""
+"""Settings of the C library's allocator, which make decoding faster."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 ``regard.scores.ScaledDot`` lives in ``regard/scores/scaled_dot.py``: the file is named after the class. Adding a part
 is therefore adding a file; nothing else has to know. The ``.pyi`` beside each ``__init__`` tells type checkers the
-same story, is written by :func:`stub`, and a test keeps it equal to the folder.
+same; it is written by :func:`stub`, and a test keeps it equal to the folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _squash(name: str) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """A clause for error messages: the likeliest meant name, and all the names there are."""
+    """A clause for error messages: the name that was probably meant, and all the names there are."""
     known = sorted(candidates)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
@@ -37,9 +37,9 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
 def names(package: str) -> list[str]:
     """The names of the files of a folder package, without importing them. Not listed are folders, ``_private`` files
     and the one that holds what its members have in common, such as ``tasks/task.py``."""
-    found = pkgutil.iter_modules(importlib.import_module(package).__path__)
+    modules = pkgutil.iter_modules(importlib.import_module(package).__path__)
     common = package.rpartition(".")[2].removesuffix("s")
-    return sorted(m.name for m in found if not m.ispkg and not m.name.startswith("_") and m.name != common)
+    return sorted(m.name for m in modules if not m.ispkg and not m.name.startswith("_") and m.name != common)
 
 
 def load(package: str, name: str) -> type:
@@ -61,9 +61,9 @@ def folder(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
         if attribute in known:
             return importlib.import_module(f"{package}.{attribute}")
         for name in known:
-            if _squash(name) == _squash(attribute) and (found := load(package, name)).__name__ == attribute:
-                setattr(sys.modules[package], attribute, found)
-                return found
+            if _squash(name) == _squash(attribute) and (cls := load(package, name)).__name__ == attribute:
+                setattr(sys.modules[package], attribute, cls)
+                return cls
         classes = [load(package, name).__name__ for name in known]
         raise AttributeError(f"{package} has no {attribute!r}: {nearest(attribute, classes)}")
 
@@ -83,15 +83,15 @@ def front(
 
     def __getattr__(attribute: str) -> Any:
         if attribute in where:
-            found = getattr(importlib.import_module(f"{package}.{where[attribute]}"), attribute)
+            member = getattr(importlib.import_module(f"{package}.{where[attribute]}"), attribute)
         elif attribute in rooms:
-            found = importlib.import_module(f"{package}.{attribute}")
+            member = importlib.import_module(f"{package}.{attribute}")
         elif attribute.startswith("_"):
             raise AttributeError(attribute)
         else:
             raise AttributeError(f"{package} has no {attribute!r}: {nearest(attribute, [*where, *rooms])}")
-        setattr(sys.modules[package], attribute, found)
-        return found
+        setattr(sys.modules[package], attribute, member)
+        return member
 
     def __dir__() -> list[str]:
         return sorted([*where, *rooms])

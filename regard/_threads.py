@@ -43,7 +43,7 @@ class _Used:
 
 
 def _used() -> _Used | None:
-    """None where the kernel does not tell. Time that a virtual machine was kept waiting counts as used by others."""
+    """None where /proc/stat cannot be read. Time that a virtual machine was kept waiting counts as used by others."""
     if sys.platform != "linux":
         return None
     mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
@@ -59,7 +59,7 @@ def _used() -> _Used | None:
 
 _before = _used()
 SOON, LATE = 0.2, 20.0
-"""Seconds: what was used is compared over no less than the one and no more than the other."""
+"""Seconds: the shortest and the longest time over which the use of cores is measured."""
 
 
 def allowed_cores() -> float:
@@ -67,8 +67,8 @@ def allowed_cores() -> float:
     cores = float(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
     for quota, period in (("cpu.max", None), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:
-            told = [(Path("/sys/fs/cgroup") / name).read_text(encoding="ascii") for name in (quota, period) if name]
-            most, each = " ".join(told).split()
+            limits = [(Path("/sys/fs/cgroup") / name).read_text(encoding="ascii") for name in (quota, period) if name]
+            most, each = " ".join(limits).split()
             cores = min(cores, int(most) / int(each)) if int(most) > 0 else cores
         except (OSError, ValueError):  # no such file, or "max"
             continue

@@ -1,4 +1,4 @@
-"""The result of one attention call, and who is told of every call."""
+"""The result of one attention call, and the hook that sees every call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _on_demand(slot: str) -> Any:
 
 @dataclass(init=False, eq=False, repr=False)
 class Attended:
-    """The result of one attention call: a record, not a tuple and not a tensor.
+    """The result of one attention call.
 
     Attributes:
         context: (…, T, E), the weighted sum of the values.
@@ -104,12 +104,12 @@ def _unflatten(children: Iterable[Any], names: Iterable[str]) -> Attended:
 
 _FIELDS = ("context", "weights", "scores", "state", "log_prob", "edges", "place")
 _LISTED = ", ".join(_FIELDS[:-1]) + f" and {_FIELDS[-1]}"
-# Weights that nobody has read do not travel through vmap, export or a replica's return; `weights=True` makes them.
+# Lazy weights do not travel through vmap, export or a replica's return; `weights=True` makes them.
 torch.utils._pytree.register_pytree_node(Attended, _flatten, _unflatten, serialized_type_name="regard.Attended")
 
 
 class _Witness(threading.local):
-    """Who is told of every attention call of this thread: a tape (:mod:`regard.tape`), or nobody."""
+    """The hook that sees every attention call of this thread: that of :mod:`regard.tape`, or None."""
 
     see: Callable[[Parts, Want, Callable[[Want, Parts], Attended]], Attended] | None = None
     """Given the parts, whether the caller wants weights, and a function that makes the call, with or without weights

@@ -197,14 +197,14 @@ def answer(
     """Check the call, look once or query by query, and move the state on."""
     if not torch.compiler.is_compiling() and witness.see is not None:
         return witness.see(
-            parts, want, lambda asked, used: answer(used, query, memory, state, dropout, asked, generator, extras)
+            parts, want, lambda wanted, used: answer(used, query, memory, state, dropout, wanted, generator, extras)
         )
     extras = {} if extras is None else extras
     if want not in ("lazy", True, False):
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
     check_query(parts.score, query, memory)
     check_extras(parts, query, extras)
-    asked = memory
+    passed = memory
     if memory.group > 1 and (parts.window is not None or parts.stateful()):
         memory = memory.repeated()  # each head of queries has candidates, or a past, of its own
     stateful = parts.stateful()
@@ -219,7 +219,7 @@ def answer(
     if not stateful and state is None:
         return _look(parts, query, memory, Call(allowed, causal, (), dropout, want, generator, extras))
     if state is None:
-        notice_forgotten_state(stateful, query, asked)
+        notice_forgotten_state(stateful, query, passed)
     states = tuple(part.start(memory) for part in stateful) if state is None else _unpack(state, stateful)
     call = Call(allowed, causal, states, dropout, want, generator, extras)
     if all(part.parallel for part in stateful) or query.shape[-2] == 0:
@@ -272,8 +272,8 @@ def _in_order(
         return outs[0], states
 
     def joined(name: str, dim: int) -> Tensor | None:
-        found = [getattr(out, name) for out in outs]
-        return None if found[0] is None else torch.cat(found, dim)
+        steps = [getattr(out, name) for out in outs]
+        return None if steps[0] is None else torch.cat(steps, dim)
 
     context = torch.cat([out.context for out in outs], dim=-2)
     out = Attended(context, log_prob=joined("log_prob", -1), place=joined("place", -1))

@@ -292,10 +292,10 @@ class EdgeAttention(nn.Module):
 def _sizes_of(score: Score, heads: int | None, key_dim: int | None) -> tuple[int, int]:
     """H and the width of projected keys."""
     known = {"heads": getattr(score, "heads", None), "key_dim": score.key_dim}
-    for name, asked in (("heads", heads), ("key_dim", key_dim)):
-        if None not in (known[name], asked) and known[name] != asked:
-            raise ValueError(f"{type(score).__name__} is built for {name}={known[name]}, not {asked}")
-        known[name] = known[name] if asked is None else asked
+    for name, wanted in (("heads", heads), ("key_dim", key_dim)):
+        if None not in (known[name], wanted) and known[name] != wanted:
+            raise ValueError(f"{type(score).__name__} is built for {name}={known[name]}, not {wanted}")
+        known[name] = known[name] if wanted is None else wanted
     if known["key_dim"] is None:
         raise ValueError(f"{type(score).__name__} takes keys of any width: for features of edges, say key_dim=")
     heads = known["heads"] or 1
@@ -330,7 +330,7 @@ def _answer(
         return witness.see(
             parts,
             want,
-            lambda asked, used: _answer(used, query, key, value, edges, featured, dropout, asked, generator),
+            lambda wanted, used: _answer(used, query, key, value, edges, featured, dropout, wanted, generator),
         )
     value = key if value is None else value
     if want not in ("lazy", True, False):
@@ -413,8 +413,8 @@ class _Later:
         return fused.scores(self.form, self.edges, self.featured).to(self.dtype)
 
     def weights(self) -> Tensor:
-        found = fused.scores(self.form, self.edges, self.featured)
-        return normalize(self.normalizer, found, self.edges).to(self.dtype)
+        scores = fused.scores(self.form, self.edges, self.featured)
+        return normalize(self.normalizer, scores, self.edges).to(self.dtype)
 
 
 def normalize(normalizer: Normalizer, scores: Tensor, edges: Edges) -> Tensor:
@@ -441,8 +441,8 @@ def sum_edges(rows: Tensor, edges: Edges) -> Tensor:
 def _checked(index: Tensor) -> Tensor:
     """A copy of the index as int64, if it is one: the kernels trust it, so nobody else may change it."""
     if not isinstance(index, Tensor) or index.ndim != 2 or index.shape[0] != 2:
-        found = str(tuple(index.shape)) if isinstance(index, Tensor) else type(index).__name__
-        raise ValueError(f"edges are a (2, E) tensor, sources above targets, not {found}")
+        kind = str(tuple(index.shape)) if isinstance(index, Tensor) else type(index).__name__
+        raise ValueError(f"edges are a (2, E) tensor, sources above targets, not {kind}")
     if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
         raise ValueError(f"an edge index holds integers, not {index.dtype}: write index.long()")
     return index.to(torch.int64, copy=True)
@@ -517,8 +517,8 @@ def _check_features(featured: Featured, edges: Edges, query: Tensor, value: Tens
         if weight is None:
             continue
         if weight.ndim != 3 or (weight.shape[0], weight.shape[2]) != (heads, shape[1]):
-            found = tuple(weight.shape)
-            raise ValueError(f"{name} is {found}, not ({heads} heads, width, {shape[1]}) for features {shape}")
+            expected = f"({heads} heads, width, {shape[1]})"
+            raise ValueError(f"{name} is {tuple(weight.shape)}, not {expected} for features {shape}")
     if featured.value is not None and featured.value.shape[1] != value.shape[-1]:
         raise ValueError(f"edge_value is {tuple(featured.value.shape)}, but values are {value.shape[-1]} wide")
     if features.device != query.device:
@@ -528,10 +528,10 @@ def _check_features(featured: Featured, edges: Edges, query: Tensor, value: Tens
 
 
 def _check_width(featured: Featured, score: Score, width: int) -> None:
-    found = featured.features.shape[1] if featured.key is None else featured.key.shape[1]
-    if found != width:
+    feature_width = featured.features.shape[1] if featured.key is None else featured.key.shape[1]
+    if feature_width != width:
         what = "features" if featured.key is None else "edge_key"
-        raise ValueError(f"keys as {type(score).__name__} projects them are {width} wide, but {what}= {found}")
+        raise ValueError(f"keys as {type(score).__name__} projects them are {width} wide, but {what}= {feature_width}")
 
 
 def _flatten(edges: Edges) -> tuple[list[Any], Any]:

@@ -157,16 +157,16 @@ class MultiHead(nn.Module):
         if isinstance(key, Memory):
             if value is not None:
                 raise ValueError("value= beside a Memory: the memory has its own values")
-            asked, memory, more = self.query(rows), key, self._mask(mask, single)
+            queries, memory, more = self.query(rows), key, self._mask(mask, single)
         elif key is not None:
             if key.ndim != query.ndim:
                 raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} differ in rank")
-            asked, memory = self.query(rows), self.remember(key, value, mask=mask)
+            queries, memory = self.query(rows), self.remember(key, value, mask=mask)
         else:
             layers = (self.query, self.key, self.value)
-            asked, own, worth = _joint(rows, layers) if _plain(layers) else [layer(rows) for layer in layers]
+            queries, own, worth = _joint(rows, layers) if _plain(layers) else [layer(rows) for layer in layers]
             memory = Memory(*self._heads(own, worth), self._mask(mask, single), self._project, self.group)
-        split = self._placed(self._split(asked), memory.length - rows.shape[-2])
+        split = self._placed(self._split(queries), memory.length - rows.shape[-2])
         out = self.attention(split, memory, mask=more, state=state, weights=weights, generator=generator, **unknown)
         context = self.out(out.context.transpose(-3, -2).flatten(-2))  # (B, H, T, d) → (B, T, H·d)
         return _joined(out, context, single)
@@ -248,18 +248,18 @@ def _plain(layers: Sequence[nn.Module]) -> bool:
 
 
 def _joint(x: Tensor, layers: Sequence[nn.Linear]) -> Sequence[Tensor]:
-    """What plain linear layers make of x."""
+    """The output of each of several plain linear layers."""
     return _side_by_side(x, layers).split([layer.out_features for layer in layers], dim=-1)
 
 
 def _side_by_side(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
-    """What plain linear layers make of x, side by side: one product is faster than several."""
+    """The outputs of plain linear layers, concatenated: one product is faster than several."""
     weights, biases = ([getattr(layer, name) for layer in layers] for name in ("weight", "bias"))
     return linear(x, torch.cat(weights), None if biases[0] is None else torch.cat(biases))
 
 
 class _Unbatched(Mask):
-    """A mask for (T, S) scores, where the scores have got a batch of one and heads."""
+    """A mask for (T, S) scores, applied to scores (1, H, T, S)."""
 
     def __init__(self, mask: Mask):
         self.mask = mask
@@ -278,10 +278,10 @@ class _Unbatched(Mask):
         return self.mask.band()
 
     def span(self, shape: tuple[int, ...], device: torch.device | str | None = None) -> Span | None:
-        found = self.mask.span(shape[-2:], device)
-        if found is None:
+        span = self.mask.span(shape[-2:], device)
+        if span is None:
             return None
-        first, stop = (end[(None,) * (len(shape) - 2)] for end in found)
+        first, stop = (end[(None,) * (len(shape) - 2)] for end in span)
         return first, stop
 
     def queries(self, rank: int) -> int:
@@ -292,7 +292,7 @@ class _Unbatched(Mask):
 
 
 def _joined(out: Attended, context: Tensor, single: bool) -> Attended:
-    """The heads' record with the joined context, without computing what nobody has read."""
+    """The heads' record with the joined context; weights and scores stay lazy."""
     weights, scores, log_prob = out._weights, out._scores, out.log_prob
     if single:
         context, weights, scores, log_prob = context[0], _first(weights), _first(scores), _first(log_prob)

@@ -170,7 +170,7 @@ class Lengths(Mask):
 
     lengths: Tensor
     _last: tuple[Any, Tensor] | None = field(default=None, init=False, repr=False)
-    """The tensor made last and what it was made for: the layers of a model all ask for the same."""
+    """The last tensor, with the arguments it was made for: all layers of a model need the same one."""
 
     def __repr__(self) -> str:
         few = self.lengths.numel() <= 8 and may_look(self.lengths)
@@ -182,9 +182,9 @@ class Lengths(Mask):
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         if _traced(self.lengths) or torch.is_inference_mode_enabled() or self.lengths.is_inference():
             return self._made(shape, device)
-        asked, last = (len(shape), shape[0], shape[-1], device, self.lengths._version), self._last
-        if last is None or last[0] != asked:
-            last = asked, self._made(shape, device)
+        made_for, last = (len(shape), shape[0], shape[-1], device, self.lengths._version), self._last
+        if last is None or last[0] != made_for:
+            last = made_for, self._made(shape, device)
             object.__setattr__(self, "_last", last)
         return last[1]
 
@@ -252,27 +252,27 @@ class Segments(Mask):
     ids: Tensor
     sparse = True
     _last: tuple[Any, Span | None] | None = field(default=None, init=False, repr=False)
-    """The stretches found last, and where."""
+    """The last span, with the arguments it was made for."""
 
     def __repr__(self) -> str:
         return f"segments({_show(self.ids.shape)})"
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
-        asked, known = self._placed(shape, device)
-        return (asked.unsqueeze(-1) == known.unsqueeze(-2)) & (known >= 0).unsqueeze(-2)
+        queries, keys = self._placed(shape, device)
+        return (queries.unsqueeze(-1) == keys.unsqueeze(-2)) & (keys >= 0).unsqueeze(-2)
 
     def span(self, shape: Shape, device: torch.device | str | None = None) -> Span | None:
         if not may_look(self.ids):
             return None
         if torch.is_inference_mode_enabled() or self.ids.is_inference():
-            return self._found(shape, device)
-        asked, last = (tuple(shape), device, self.ids._version), self._last
-        if last is None or last[0] != asked:
-            last = asked, self._found(shape, device)
+            return self._span(shape, device)
+        made_for, last = (tuple(shape), device, self.ids._version), self._last
+        if last is None or last[0] != made_for:
+            last = made_for, self._span(shape, device)
             object.__setattr__(self, "_last", last)
         return last[1]
 
-    def _found(self, shape: Shape, device: torch.device | str | None) -> Span | None:
+    def _span(self, shape: Shape, device: torch.device | str | None) -> Span | None:
         """Where the segment of each query begins and ends, if none is in several pieces."""
         _, ids = self._placed(shape, device)
         if ids.shape[-1] == 0:
@@ -286,8 +286,8 @@ class Segments(Mask):
         ends = torch.where(torch.cat([new, edge], -1), place + 1, len(place))
         stop = ends.flip(-1).cummin(-1).values.flip(-1)
         stop = torch.where(ids < 0, first, stop)
-        asked = len(place) - shape[-2]
-        return first[..., asked:], stop[..., asked:]
+        earlier = len(place) - shape[-2]
+        return first[..., earlier:], stop[..., earlier:]
 
     def _placed(self, shape: Shape, device: torch.device | str | None) -> tuple[Tensor, Tensor]:
         """The segments of queries and of keys, (…, T) and (…, S)."""
@@ -509,12 +509,12 @@ def may_look(tensor: Tensor) -> bool:
 
 
 def _traced(tensor: Tensor) -> bool:
-    """Does it stand for others, so that neither it nor what is made of it may be kept?"""
+    """Is it part of a trace or of a vmap, so that nothing made of it may be cached?"""
     return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(tensor)
 
 
 def _question(mask: Tensor, shape: Shape) -> None:
-    """Say how a mask is read that may be meant in another way."""
+    """Warn once that a square mask of rank 2 is read as (B, S), since (T, S) may be meant."""
     n = shape[0]
     if n > 1 and tuple(mask.shape) == (n, n) == tuple(shape[-2:]):
         _warn.once(

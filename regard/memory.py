@@ -59,7 +59,7 @@ class Memory:
         self._permits: Tensor | None = None
         self._deferred: dict[str, Deferred] = {}
         self.begun = False
-        """Has a single query been asked from the beginning, without a state?"""
+        """Has a call with a single query and without a state been made?"""
 
     @property
     def key(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a part is: the base classes of scores, normalizers, windows, refiners, positions, glimpses; how they are found.
+"""The base classes of parts (scores, normalizers, windows, refiners, positions, glimpses), and how they are found.
 
 A part writes only its own formula. Masks, softmax, sums, dropout, recording and kernels are right once, elsewhere.
 
@@ -32,7 +32,7 @@ class Part(nn.Module):
     """The formula in one line of Unicode, for ``regard list``."""
 
     paper: ClassVar[str] = ""
-    """Who wrote it down first."""
+    """The paper that introduced it."""
 
     example: ClassVar[str] = ""
     """A call in Python, where that of its kind would not do (:func:`example`)."""
@@ -48,13 +48,13 @@ class Part(nn.Module):
     """Can T queries be answered in one go? False where a query needs the weights of the one before."""
 
     required: ClassVar[tuple[str, ...]] = ()
-    """Those of ``needs`` that the caller must pass: no default in ``forward``. Filled in by itself."""
+    """Those of ``needs`` that the caller must pass: no default in ``forward``. Set automatically."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         parameters = inspect.signature(cls.forward).parameters
-        asked = [name for name in cls.needs if name not in PROVIDED]
-        cls.required = tuple(name for name in asked if parameters[name].default is inspect.Parameter.empty)
+        passed = [name for name in cls.needs if name not in PROVIDED]
+        cls.required = tuple(name for name in passed if parameters[name].default is inspect.Parameter.empty)
 
     def extra_repr(self) -> str:
         """The constructor's arguments, where they are kept under their names."""
@@ -223,7 +223,7 @@ _CALLS = {
     "glimpses": "glimpse = {}",
 }
 _SIZES = {"max_length": 50, "radius": 5, "filters": 10, "kernel": 11, "mixtures": 10, "size": 12}
-"""Of arguments in an example; those that are not here are widths."""
+"""Values of arguments in an example; arguments that are not listed are widths."""
 
 
 def example(kind: str, cls: type[Part]) -> str:

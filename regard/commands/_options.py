@@ -24,7 +24,7 @@ class Option(NamedTuple):
 
 
 def split(given: Sequence[str], known: Mapping[str, Option], name: str) -> tuple[list[str], dict[str, Any]]:
-    """What was typed, parted into words and options.
+    """What was typed, split into words and options.
 
     A word with an equals sign is an option if its key is one, or almost one. ``--key value`` is taken, too, as older
     versions had it.
@@ -53,22 +53,22 @@ def split(given: Sequence[str], known: Mapping[str, Option], name: str) -> tuple
 
 def of(method: Callable[..., Any], inputs: Callable[[], Mapping[str, Input]]) -> dict[str, Option]:
     """The options of a method: its keyword parameters and, if it takes ``**fields``, the fields of its kind's
-    questions. The first of these is what is asked, and an option only if it is a file: ``image=photo.jpg``."""
+    questions. The first field is the question itself, and an option only if it is a file: ``image=photo.jpg``."""
     parameters, hints = inspect.signature(method).parameters.values(), get_type_hints(method)
     arguments = (inspect.getdoc(method) or "").partition("Args:\n")[2]
-    told = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", arguments, re.MULTILINE))
-    found: dict[str, Option] = {}
+    abouts = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", arguments, re.MULTILINE))
+    options: dict[str, Option] = {}
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         for number, (name, each) in enumerate(inputs().items()):
             if not each.hidden and (number or isinstance(each, File)):
                 default = None if each.default is REQUIRED or isinstance(each, File) else each.default
                 about = " ".join(filter(None, [f"{each.title}." if each.title else "", each.about]))
-                found[name] = Option(each.python | None if each.optional else each.python, default, about)
+                options[name] = Option(each.python | None if each.optional else each.python, default, about)
     for one in parameters:
         if one.kind is one.KEYWORD_ONLY and one.name in hints:
             default = None if one.default is one.empty else one.default
-            found[one.name] = Option(hints[one.name], default, " ".join(told.get(one.name, "").split()))
-    return found
+            options[one.name] = Option(hints[one.name], default, " ".join(abouts.get(one.name, "").split()))
+    return options
 
 
 def describe(options: Mapping[str, Option], where: str) -> str:
@@ -100,7 +100,7 @@ def help_of(command: str, where: str) -> str:
 
 
 def print_help(arguments: Sequence[str]) -> bool:
-    """``regard predict NAME --help`` tells also what that model takes. Says whether it did."""
+    """Print what a model takes, for ``regard predict NAME --help``; False if the command's own help should follow."""
     if not arguments or arguments[0] not in ("predict", "show") or not {"-h", "--help"} & set(arguments):
         return False
     named = [word for word in arguments[1:] if not word.startswith("-")]
@@ -126,5 +126,5 @@ def _like(key: str, known: Any) -> list[str]:
 
 
 def _nearest(key: str, known: Any) -> str:
-    found = _like(key, known) or difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
-    return f"did you mean {found[0]!r}? " if found else ""
+    matches = _like(key, known) or difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
+    return f"did you mean {matches[0]!r}? " if matches else ""

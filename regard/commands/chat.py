@@ -69,7 +69,7 @@ def talk(model: Any, fields: dict[str, Any], lines: Iterator[str]) -> Iterator[s
     said = getattr(model.task, "said", "text")
     if follow is None or said not in model.Question.inputs or "history" not in model.Question.inputs:
         raise ValueError(f"{model.name}: its questions do not follow each other; ask it with regard predict")
-    _asking.asked(model.Question, {**fields, said: ""}, model.name)  # what is missing or of no use is told now
+    _asking.asked(model.Question, {**fields, said: ""}, model.name)  # a wrong field is an error now, not after a line
     changed: dict[str, Any] = {}
     last = None
     for line in lines:
@@ -85,13 +85,13 @@ def talk(model: Any, fields: dict[str, Any], lines: Iterator[str]) -> Iterator[s
             yield "\n".join([*([] if last is None else last.notes), *pictures]) or "(nothing was looked at)"
         else:
             question = model.Question(**{**fields, **changed, said: line})
-            (found,) = model.ask([question])
-            if isinstance(found, ValueError):
-                yield f"({found})"
+            (answer,) = model.ask([question])
+            if isinstance(answer, ValueError):
+                yield f"({answer})"
                 continue
-            last = dataclasses.replace(found)
-            changed = {**changed, **follow(question, found.text)}
-            yield found.text
+            last = dataclasses.replace(answer)
+            changed = {**changed, **follow(question, answer.text)}
+            yield answer.text
 
 
 def _text(value: Any) -> Any:

@@ -29,10 +29,10 @@ def evaluate_command(
     model = runs.load(where, *(ensemble or []), which=which, data=data, trust=trust)
     if int8:
         model.int8()
-    found = model.evaluate(split, limit=limit)
+    metrics = model.evaluate(split, limit=limit)
     if as_json:
-        print(json.dumps({**found, "signatures": model.signatures}, indent=1))
+        print(json.dumps({**metrics, "signatures": model.signatures}, indent=1))
         return
-    for name, value in found.items():
+    for name, value in metrics.items():
         shown = f"{value:,.0f}" if value >= 1000 and value == int(value) else f"{value:.2f}"
         print(f"{name:22} {shown:>9}  {model.signatures.get(name, '')}".rstrip())

@@ -16,7 +16,7 @@ def explain_command(
     data: Data = None,
     which: Weights = None,
     limit: Annotated[int, typer.Option("--limit", help="Sentences, questions or nodes to explain.")] = 50,
-    seed: Annotated[int, typer.Option("--seed", help="Of which they are, and of the random ranking.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Of the choice of items, and of the random ranking.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure how faithful a system's pictures are. Does what had most weight matter most? Words, sentences or
@@ -32,17 +32,17 @@ def explain_command(
     opened = runs.open_run(where, which, data)
     kind = opened.task.kind
     loader = opened.task.loader(split, seed=seed, shuffle=True)
-    found = explain.faithfulness(cases.cases(kind, opened.model, loader, limit, seed=seed), seed=seed)
+    means = explain.faithfulness(cases.cases(kind, opened.model, loader, limit, seed=seed), seed=seed)
     if as_json:
-        numbers = {name: {key: None if math.isnan(x) else x for key, x in row.items()} for name, row in found.items()}
+        numbers = {name: {key: None if math.isnan(x) else x for key, x in row.items()} for name, row in means.items()}
         print(json.dumps(numbers, indent=1))
         return
-    counted = found.pop("counted")
+    counted = means.pop("counted")
     about = f"{counted['answers']:,.0f} answers, {counted['items']:.1f} {cases.items(kind)} each on average"
     print(f"{where}, {split}: {about}\n")
     names = ("kendall", "spearman", "comprehensiveness", "sufficiency")
     print(f"{'ranked by':14}" + "".join(f"{name:>19}" for name in names))
-    for ranking, values in found.items():
+    for ranking, values in means.items():
         print(f"{ranking:14}" + "".join(f"{values[name]:19.3f}" for name in names))
     print("\nkendall, spearman: rank correlation with leave-one-out importance")
     print("comprehensiveness: probability lost without the items ranked highest (higher is more faithful)")

@@ -47,10 +47,10 @@ def list_parts(
             raise ValueError(f"nothing to list is called {kind!r}: {nearest(kind, [*known, *homes])}")
         if not as_json:
             return _print_part(homes[kind], kind)
-        found = {homes[kind]: {kind: parts.find(homes[kind], kind)}}
+        mechanisms = {homes[kind]: {kind: parts.find(homes[kind], kind)}}
     else:
         groups = [group for group in parts.KINDS if kind in (None, group)]
-        found = {group: {name: parts.find(group, name) for name in parts.names(group)} for group in groups}
+        mechanisms = {group: {name: parts.find(group, name) for name in parts.names(group)} for group in groups}
     systems = _systems() if kind in (None, "systems") else []
     recipes = _abouts(registry.recipes()) if kind in (None, "recipes") else []
     models = _abouts(registry.shipped()) if kind in (None, "models") else []
@@ -68,7 +68,7 @@ def list_parts(
                 "needs": list(cls.needs),
                 "positional": cls.positional,
             }
-            for group, members in found.items()
+            for group, members in mechanisms.items()
             for name, cls in members.items()
         ]
         rows += [{"kind": "systems", "name": name, "look": look, "how": how} for name, look, how in systems]
@@ -78,7 +78,7 @@ def list_parts(
         return
     tables: dict[str, Sequence[tuple[str, ...]]] = {
         f"{group}: {QUESTIONS[group]}": [(name, cls.equation, cls.paper) for name, cls in members.items()]
-        for group, members in found.items()
+        for group, members in mechanisms.items()
     }
     tables |= {"systems: query → key → value, score and normalizer": systems} if systems else {}
     tables |= {"recipes: regard train NAME": recipes} if recipes else {}

@@ -33,10 +33,10 @@ def serve_command(
     no_token: NoToken = False,
     batch: Annotated[int, typer.Option("--batch", help="Questions answered together.", min=1)] = 32,
     queue: Annotated[int, typer.Option("--queue", help="Questions that may wait for a model.", min=1)] = 128,
-    seconds: Annotated[float, typer.Option("--timeout", help="Seconds until an asker is told to give up.")] = 30.0,
+    seconds: Annotated[float, typer.Option("--timeout", help="Seconds until a question is given up.")] = 30.0,
     trust: Trust = False,
 ) -> None:
-    """Answer questions over HTTP, as JSON. /openapi.json tells how, docs/serving.md tells more."""
+    """Answer questions over HTTP, as JSON. /openapi.json describes it, docs/serving.md tells more."""
     from regard.serve import app, server
     from regard.serve.limits import Limits
 

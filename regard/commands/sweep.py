@@ -62,22 +62,22 @@ def sweep_command(
     from regard import lab, registry
     from regard.tasks.task import check_split
 
-    found = sweep(registry.recipe(name), name, changes or [])
+    grid = sweep(registry.recipe(name), name, changes or [])
     place = runs or Path("runs") / f"sweep-{Path(name).stem}"
     made = _laboratory(place, jobs, data, check_split(split))
     lab.stop_on_signals()
     try:
-        made.train(list(itertools.chain.from_iterable(found.cells)))
-        values = [[made.measure(cell) for cell in cells] for cells in found.cells]
+        made.train(list(itertools.chain.from_iterable(grid.cells)))
+        values = [[made.measure(cell) for cell in cells] for cells in grid.cells]
     except KeyboardInterrupt:
         lab.say("stopped; the same command goes on")
         raise SystemExit(130) from None
     every = {name: value for cells in values for each in cells for name, value in each.items()}
     columns = _columns(every, [each.strip() for each in metric.split(",") if each.strip()])
-    print(f"{name}, {split}, {len(found.cells[0])} seed{'s' if len(found.cells[0]) > 1 else ''}\n")
-    print("\n".join(table(found, values, columns)))
+    print(f"{name}, {split}, {len(grid.cells[0])} seed{'s' if len(grid.cells[0]) > 1 else ''}\n")
+    print("\n".join(table(grid, values, columns)))
     if out is not None:
-        draw(found, values, columns[0], out)
+        draw(grid, values, columns[0], out)
         print(f"\n{out}")
 
 
@@ -118,16 +118,16 @@ def _values(text: str) -> list[str]:
     """``a,b`` or ``1-3``; a value in brackets, a list of its own, is one value."""
     if text.startswith(("[", "(")):
         return [text]
-    found = []
+    values = []
     for part in text.split(","):
         if between := re.fullmatch(r"(\d+)-(\d+)", part.strip()):
             first, last = int(between[1]), int(between[2])
             if last < first:
                 raise ValueError(f"{part}: the first of a range is not larger than the last")
-            found += [str(number) for number in range(first, last + 1)]
+            values += [str(number) for number in range(first, last + 1)]
         else:
-            found.append(part.strip())
-    return found
+            values.append(part.strip())
+    return values
 
 
 def _whole(seed: str) -> int:
@@ -149,28 +149,28 @@ def _laboratory(place: Path, jobs: int, data: str | None, split: str) -> Measure
     return Grid(place, jobs=jobs)
 
 
-def _columns(found: dict[str, Any], wanted: list[str]) -> list[str]:
+def _columns(metrics: dict[str, Any], wanted: list[str]) -> list[str]:
     from regard._lazy import nearest
 
-    known = [name for name, value in found.items() if isinstance(value, int | float) and name != "minutes"]
+    known = [name for name, value in metrics.items() if isinstance(value, int | float) and name != "minutes"]
     for name in wanted:
         if name not in known:
             raise ValueError(f"--metric {name}: nothing of that name was measured; {nearest(name, known)}")
     return wanted or known
 
 
-def table(found: Sweep, values: Sequence[Sequence[dict[str, Any]]], columns: Sequence[str]) -> list[str]:
+def table(grid: Sweep, values: Sequence[Sequence[dict[str, Any]]], columns: Sequence[str]) -> list[str]:
     """Lines of Markdown: a row for each combination, a column for each metric, and minutes."""
-    shown = [[*found.keys, *columns, "minutes"]]
-    for row, each in zip(found.rows, values):
-        told = [_told([seed[column] for seed in each if column in seed]) for column in columns]
-        shown.append([*row, *told, f"{interval([seed['minutes'] for seed in each])[0]:.1f}"])
+    shown = [[*grid.keys, *columns, "minutes"]]
+    for row, each in zip(grid.rows, values):
+        texts = [_formatted([seed[column] for seed in each if column in seed]) for column in columns]
+        shown.append([*row, *texts, f"{interval([seed['minutes'] for seed in each])[0]:.1f}"])
     widths = [max(map(len, column)) for column in zip(*shown)]
     lines = ["| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |" for row in shown]
     return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
 
 
-def _told(values: Sequence[float]) -> str:
+def _formatted(values: Sequence[float]) -> str:
     """A cell; some metrics are measured with some settings alone, such as how much was copied."""
     if not values:
         return "–"
@@ -193,17 +193,17 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return mean, t * statistics.stdev(values) / math.sqrt(count)
 
 
-def draw(found: Sweep, values: Sequence[Sequence[dict[str, Any]]], metric: str, path: Path) -> None:
+def draw(grid: Sweep, values: Sequence[Sequence[dict[str, Any]]], metric: str, path: Path) -> None:
     """The last key along the horizontal axis, and a curve for each combination of the others."""
     from regard.views import curves
 
     curve: dict[str, list[tuple[float, float]]] = {}
     names: dict[str, None] = {}
-    for row, each in zip(found.rows, values):
-        title = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in zip(found.keys[:-1], row))
+    for row, each in zip(grid.rows, values):
+        title = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in zip(grid.keys[:-1], row))
         known = [seed[metric] for seed in each if metric in seed]
         curve.setdefault(title, []).append(interval(known) if known else (math.nan, math.nan))
         names[row[-1] if row else ""] = None
-    along = found.keys[-1].partition(".")[2] if found.keys else ""
+    along = grid.keys[-1].partition(".")[2] if grid.keys else ""
     path.absolute().parent.mkdir(parents=True, exist_ok=True)
     curves.draw(curve, list(names), path, along=along, metric=metric)

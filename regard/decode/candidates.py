@@ -16,8 +16,8 @@ from regard.decode.states import Writer
 
 
 class Candidates:
-    """A writer that writes only candidates; what it has besides ``start``, ``step`` and ``alignment`` is the writer's
-    own.
+    """A Writer that writes only candidates; all but ``start``, ``step`` and ``alignment`` is passed on to the Writer
+    that it wraps.
 
     Args:
         model: a writer that reads ``source`` (B, S).

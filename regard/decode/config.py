@@ -71,7 +71,7 @@ def decode(
 
 
 class _Known:
-    """A writer that writes no unknown words; what it has besides ``step`` is the writer's own."""
+    """A Writer that writes no unknown words; all but ``step`` is passed on to the Writer that it wraps."""
 
     def __init__(self, model: Writer):
         self._model = model

@@ -1,4 +1,4 @@
-"""Several models that decide together."""
+"""Several models that decode as one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Ensemble(nn.Module):
 
     @property
     def uses(self) -> dict[str, Any]:
-        """Those of the first member that looks."""
+        """Those of the first member that declares any."""
         return next((model.uses for model in self.models if getattr(model, "uses", None)), {})
 
     def start(self, batch: Any) -> tuple[Any, ...]:
@@ -65,18 +65,19 @@ class Ensemble(nn.Module):
 
     def alignment(self, state: tuple[Any, ...]) -> Any:
         """(B, S), the mean over the members that have one; of several sources, that of each by name."""
-        told = [getattr(model, "alignment", lambda held: None)(held) for model, held in zip(self.models, state)]
-        found = [(weight, each) for weight, each in zip(self.weights, told) if each is not None]
-        if not found:
+        alignments = [getattr(model, "alignment", lambda held: None)(held) for model, held in zip(self.models, state)]
+        weighted = [(weight, each) for weight, each in zip(self.weights, alignments) if each is not None]
+        if not weighted:
             return None
-        if not isinstance(found[0][1], dict):
-            return self._mean(found)
-        shared = [name for name in found[0][1] if all(name in each for _, each in found)]
-        return {name: self._mean([(weight, each[name]) for weight, each in found]) for name in shared}
+        if not isinstance(weighted[0][1], dict):
+            return self._mean(weighted)
+        shared = [name for name in weighted[0][1] if all(name in each for _, each in weighted)]
+        return {name: self._mean([(weight, each[name]) for weight, each in weighted]) for name in shared}
 
-    def _mean(self, found: list[tuple[float, Tensor]]) -> Tensor:
-        if len({each.shape for _, each in found}) > 1:
-            sizes = ", ".join(str(tuple(each.shape)) for _, each in found)
+    def _mean(self, weighted: list[tuple[float, Tensor]]) -> Tensor:
+        if len({each.shape for _, each in weighted}) > 1:
+            sizes = ", ".join(str(tuple(each.shape)) for _, each in weighted)
             raise ValueError(f"members look at sources of different sizes, {sizes}: decode with alignments=False")
-        share = sum(weight for weight, _ in found)
-        return sum((each * (weight / share) for weight, each in found[1:]), found[0][1] * (found[0][0] / share))
+        total = sum(weight for weight, _ in weighted)
+        first, *others = [each * (weight / total) for weight, each in weighted]
+        return sum(others, first)

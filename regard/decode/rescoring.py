@@ -1,4 +1,4 @@
-"""Ranking n-best lists again by a second model, such as a joint model that needs to know the alignment."""
+"""Ranking n-best lists again by a second model, which may need the alignment."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def rescore(scorer: Scorer, source: Tensor, hypotheses: Sequence[Hypothesis], we
         batch["affiliation"] = places
     means = scorer.log_probs(batch).sum(1) / batch["target_lengths"]
     scores = [(1 - weight) * each.score + weight * mean for each, mean in zip(hypotheses, means.tolist(), strict=True)]
-    found = [replace(each, score=score) for each, score in zip(hypotheses, scores, strict=True)]
-    return sorted(found, key=lambda each: -each.score)
+    rescored = [replace(each, score=score) for each, score in zip(hypotheses, scores, strict=True)]
+    return sorted(rescored, key=lambda each: -each.score)

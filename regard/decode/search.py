@@ -2,7 +2,7 @@
 
 B sentences have up to K hypotheses each. The model sees only those that are still growing, as N ≤ B·K rows: one per
 sentence at first, fewer as hypotheses end. What is known of all B·K places is small and stays in (B, K) tensors on the
-device, which is asked once per step how to go on.
+device; one copy a step tells the loop how to go on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEVER = float("-inf")
 def greedy(
     model: Writer, batch: Any, *, max_length: int | Tensor, bos: int = 1, eos: int = 2, alignments: bool = True
 ) -> list[list[Hypothesis]]:
-    """The likeliest next token, again and again: for each sentence a list of one hypothesis.
+    """The likeliest next token at every step: for each sentence a list of one hypothesis.
 
     Arguments as for :func:`beam`; this gives what a beam of one gives.
     """
@@ -64,7 +64,7 @@ def beam(
             hypothesis that has not ended by then is returned only if none of its sentence has.
         bos: the token fed first, unless the model has a ``first``.
         eos: the token that ends a hypothesis.
-        alignments: keep where the model looked. Without, the model is not asked.
+        alignments: keep the weights over the source; if False, the model's ``alignment`` is not called.
     """
     _check(size >= 1, f"size, the number of hypotheses per sentence, is at least 1, not {size}")
     _check(1 <= nbest <= size, f"nbest lies between 1 and the size of the beam, {size}, not {nbest}")
@@ -104,7 +104,7 @@ def sample(
         max_length: as for :func:`beam`, but what is cut off is always returned.
         bos: the token fed first, unless the model has a ``first``.
         eos: the token that ends a hypothesis.
-        alignments: keep where the model looked.
+        alignments: keep the weights over the source.
         generator: of the model's device; torch's own if None.
     """
     _check(temperature > 0, f"temperature is more than 0, not {temperature}; at 0 it would be decode.greedy")
@@ -138,7 +138,7 @@ class _Search:
 
     @property
     def full(self) -> bool:
-        """Is every place that of a hypothesis that grows?"""
+        """Do all B·K hypotheses still grow?"""
         return len(self.place) == self.places.numel()
 
     def run(self, strategy: _Best | _Each) -> list[list[Hypothesis]]:
@@ -267,7 +267,7 @@ class _Each:
         return torch.zeros_like(self.search.first, dtype=torch.bool)
 
     def pick(self) -> list[list[Hypothesis]]:
-        """All of them. In each slot one has ended, sooner or later."""
+        """All of them; in each slot one hypothesis has ended."""
         tree = self.search.tree
         last = tree.end.int().argmax(dim=0)  # (B, K)
         slot = torch.arange(self.search.width, device=last.device).expand_as(last)
@@ -342,10 +342,10 @@ def _top(values: Tensor, k: int, group: int = 64) -> tuple[Tensor, Tensor]:
     near = split.amax(dim=-1).topk(k, sorted=False).indices  # (N, k)
     rows = torch.arange(len(values), device=values.device)[:, None]
     rest = values[:, groups * group :]
-    # What is left over counts as one group more, though a smaller one.
-    found, index = torch.cat([split[rows, near].flatten(1), rest], dim=1).topk(k)
+    # The columns that fill no group count as one group more, though a smaller one.
+    greatest, index = torch.cat([split[rows, near].flatten(1), rest], dim=1).topk(k)
     near = torch.cat([near, near.new_full((len(near), 1), groups)], dim=1)
-    return found, near.gather(1, index // group) * group + index % group
+    return greatest, near.gather(1, index // group) * group + index % group
 
 
 def _limits(max_length: int | Tensor, count: int, device: torch.device) -> Tensor:
@@ -362,7 +362,7 @@ def _limits(max_length: int | Tensor, count: int, device: torch.device) -> Tenso
 
 
 def _is_empty(batch: Any) -> bool:
-    """No sentence needs no model, which might not know how to start with none."""
+    """Has the batch no sentence? A model might not know how to start with none."""
     tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
     return bool(tensors) and all(leaf.shape[:1] == (0,) for leaf in tensors)
 

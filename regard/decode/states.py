@@ -74,9 +74,9 @@ class Rows:
         return logits
 
     def alignment(self) -> Any:
-        """The weights of the last step over the source, (N, S), or over several by name, if the model tells."""
-        tell = getattr(self.model, "alignment", None)
-        return None if tell is None else tell(self.state)
+        """The weights of the last step over the source, (N, S), or over several by name; None if the model has none."""
+        alignment = getattr(self.model, "alignment", None)
+        return None if alignment is None else alignment(self.state)
 
     def select(self, index: Tensor, *, same_sentences: bool) -> None:
         """Go on with the rows ``index``; ``same_sentences`` if every row stays with its sentence."""

@@ -1,4 +1,4 @@
-"""The tree that a search grows: at every step, which token each hypothesis took and whom it continues."""
+"""The tree that a search grows: at every step, the token of each hypothesis and the hypothesis that it continues."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ class Tree:
             alignment = None if weights is None else _each(lambda each: each[b, n, : len(ids)].clone(), weights)
             return Hypothesis(ids, scores[b][n], log_probs[b][n], alignment, finished)
 
-        found = score.isfinite().tolist()
-        return [[read(b, n) for n, there in enumerate(row) if there] for b, row in enumerate(found)]
+        finite = score.isfinite().tolist()
+        return [[read(b, n) for n, there in enumerate(row) if there] for b, row in enumerate(finite)]
 
 
 def _each(change: Callable[..., Tensor], *alignments: Alignment) -> Any:

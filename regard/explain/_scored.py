@@ -1,4 +1,4 @@
-"""Scores of an answer with some items left out: what leave-one-out and erasure have in common."""
+"""Scores of an answer with some items left out, for leave-one-out and erasure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ Score = Callable[[Tensor], Tensor]
 """(N, S) booleans, which of S items are kept → (N,), how good the answer is then; (N, R) if there are R answers."""
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
-"""Of the items, those with the most weight: the bins of DeYoung et al. 2020."""
+"""Shares of the items, those with the most weight: the bins of DeYoung et al. 2020."""
 
 AT_ONCE = 512
 
 
 def scored(score: Score, keep: Tensor) -> Tensor:
-    """(N, S) → (N,) or (N, R). What is kept alike is scored once."""
+    """(N, S) → (N,) or (N, R). Equal rows are scored once."""
     kinds, which = torch.unique(keep, dim=0, return_inverse=True)
-    found = torch.cat([score(part) for part in kinds.split(AT_ONCE)])
-    if found.shape[:1] != kinds.shape[:1]:
-        raise ValueError(f"score was given {tuple(kinds.shape)} and returned {tuple(found.shape)}, not a number a row")
-    return found[which]
+    scores = torch.cat([score(part) for part in kinds.split(AT_ONCE)])
+    if scores.shape[:1] != kinds.shape[:1]:
+        raise ValueError(f"score was given {tuple(kinds.shape)} and returned {tuple(scores.shape)}, not a number a row")
+    return scores[which]
 
 
 def remembered(score: Score) -> Score:
-    """The same score, which is not asked twice about the same items."""
+    """The same score with a cache: it is computed once for each set of kept items."""
     known: dict[bytes, Tensor] = {}
 
     def ask(keep: Tensor) -> Tensor:
@@ -55,10 +55,10 @@ def erased(score: Score, weights: Tensor, shares: Sequence[float], *, only: bool
     chosen = rank.unsqueeze(1) < sizes[:, None]  # (R, K, S)
     keep = (chosen if only else ~chosen).flatten(0, 1)
     whole = torch.ones(1, count, dtype=torch.bool, device=rows.device)
-    found = scored(score, torch.cat([whole, keep]))
+    scores = scored(score, torch.cat([whole, keep]))
     if weights.ndim == 1:
-        return found[0] - found[1:].mean()
-    if found.ndim != 2 or found.shape[1] != len(rows):
-        raise ValueError(f"weights {tuple(weights.shape)} are of {len(rows)} answers, scores are {tuple(found.shape)}")
-    own = found[1:].unflatten(0, (len(rows), -1)).diagonal(dim1=0, dim2=2)  # (K, R): each answer by its own ranking
-    return found[0] - own.mean(0)
+        return scores[0] - scores[1:].mean()
+    if scores.ndim != 2 or scores.shape[1] != len(rows):
+        raise ValueError(f"weights {tuple(weights.shape)} are of {len(rows)} answers, scores are {tuple(scores.shape)}")
+    own = scores[1:].unflatten(0, (len(rows), -1)).diagonal(dim1=0, dim2=2)  # (K, R): each answer by its own ranking
+    return scores[0] - own.mean(0)

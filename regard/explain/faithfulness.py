@@ -19,7 +19,7 @@ RANKINGS = ("attention", "random", "leave-one-out")
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Answers to one question, and where a system looked for them.
+    """Answers to one question, with the weights that a system gave to the items.
 
     Attributes:
         weights: (R, S): for each of R answers the weights of S items.
@@ -33,14 +33,14 @@ class Case:
 def faithfulness(
     cases: Iterable[Case], *, shares: Sequence[float] = SHARES, seed: int = 0
 ) -> dict[str, dict[str, float]]:
-    """Means over all answers, of the weights and of two others to compare them with: a random ranking, and importance
-    itself.
+    """Means over all answers, for the ranking by the weights and for two others to compare it with: a random one, and
+    leave-one-out importance itself.
 
     Returns:
         For ``attention``, ``random`` and ``leave-one-out``: ``kendall`` and ``spearman``, the agreement with
         leave-one-out importance; ``comprehensiveness`` (the higher, the more faithful) and ``sufficiency`` (the lower).
-        Under ``counted``: ``cases``, ``answers`` and ``items``, the mean number of items. Cases of one item rank
-        nothing and are left out.
+        Under ``counted``: ``cases``, ``answers`` and ``items``, the mean number of items. Cases of one item, which have
+        no ranking, are left out.
     """
     generator = torch.Generator().manual_seed(seed)
     kinds = ("kendall", "spearman", "comprehensiveness", "sufficiency")
@@ -55,16 +55,16 @@ def faithfulness(
         loss = importance(score, count)  # (R, S)
         random = torch.rand(answers, count, generator=generator)
         for name, ranking in zip(RANKINGS, (case.weights, random, loss)):
-            found = sums[name]
+            measures = sums[name]
             for kind in ("kendall", "spearman"):
-                found[kind].append(agreement(ranking.to(loss), loss, kind=kind))
-            found["comprehensiveness"].append(comprehensiveness(score, ranking, shares=shares))
-            found["sufficiency"].append(sufficiency(score, ranking, shares=shares))
+                measures[kind].append(agreement(ranking.to(loss), loss, kind=kind))
+            measures["comprehensiveness"].append(comprehensiveness(score, ranking, shares=shares))
+            measures["sufficiency"].append(sufficiency(score, ranking, shares=shares))
     if not items:
         raise ValueError("there is no case with two items or more to rank")
-    told = {
-        name: {kind: float(torch.cat(each).double().nanmean()) for kind, each in found.items()}
-        for name, found in sums.items()
+    means = {
+        name: {kind: float(torch.cat(each).double().nanmean()) for kind, each in measures.items()}
+        for name, measures in sums.items()
     }
     answers = sum(len(each) for each in sums["attention"]["sufficiency"])
-    return {**told, "counted": {"cases": len(items), "answers": answers, "items": sum(items) / len(items)}}
+    return {**means, "counted": {"cases": len(items), "answers": answers, "items": sum(items) / len(items)}}

@@ -1,4 +1,4 @@
-"""Attention flow: how much can go from an input to an output, if weights are the capacities of pipes."""
+"""Attention flow: the maximum flow from an input to an output, with the weights as capacities."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def flow(attentions: Tape | Sequence[Tensor], *, residual: float = 0.5, heads: s
 
     layers = mixed(attentions, residual, heads)  # (L, B, T, T)
     capacity = layers.detach().transpose(0, 1).double().cpu().contiguous().numpy()
-    found = torch.stack([torch.from_numpy(_flow_loops.flows(one)) for one in capacity])
-    return found.to(device=layers.device, dtype=layers.dtype)
+    flows = torch.stack([torch.from_numpy(_flow_loops.flows(one)) for one in capacity])
+    return flows.to(device=layers.device, dtype=layers.dtype)

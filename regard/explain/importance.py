@@ -22,5 +22,5 @@ def importance(score: Score, count: int) -> Tensor:
     if count < 1:
         raise ValueError(f"there is nothing to leave out: {count} items")
     whole = torch.ones(1, count, dtype=torch.bool)
-    found = scored(score, torch.cat([whole, ~torch.eye(count, dtype=torch.bool)]))
-    return (found[0] - found[1:]).movedim(0, -1)
+    scores = scored(score, torch.cat([whole, ~torch.eye(count, dtype=torch.bool)]))
+    return (scores[0] - scores[1:]).movedim(0, -1)

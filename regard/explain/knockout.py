@@ -14,13 +14,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 from regard.tape import change, record
 
 ROWS = 256
-"""Items in one call from which copies side by side are no faster than one after the other."""
+"""Items in one call; with more, copies side by side are no faster than one after the other."""
 _ALONE = "leave batch= away, and measure without each head one by one"
 
 
 @dataclass(eq=False)
 class Knockout:
-    """What :func:`knockout` found.
+    """What :func:`knockout` measured.
 
     Attributes:
         whole: the metric with all heads.
@@ -32,7 +32,7 @@ class Knockout:
 
     @property
     def change(self) -> dict[str, Tensor]:
-        """Without the head, less with it."""
+        """The metric without each head minus the metric with all."""
         return {name: values - self.whole for name, values in self.without.items()}
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ def knockout(
         measure: without ``batch``, runs the model and gives a number; it is called once for each head. With it, takes
             the batch and gives (B,) numbers, one for each item, whose mean is taken.
         batch: tensors with the batch first, in dicts, lists or tuples. Copies of a small one are put side by side, each
-            without another head, so that several heads cost one call.
+            with a different head zeroed, so that several heads cost one call.
         only: which attentions, by name or pattern.
         at_once: copies of the batch in one call; by default as many as have 256 items together.
 
@@ -70,8 +70,8 @@ def knockout(
     """
     with torch.no_grad():
         with record(model, only=only, last=1) as tape:
-            found = measure() if batch is None else measure(batch)
-        whole = float(torch.as_tensor(found, dtype=torch.float64).mean())
+            metric = measure() if batch is None else measure(batch)
+        whole = float(torch.as_tensor(metric, dtype=torch.float64).mean())
         heads = {name: _heads(tape[name].calls[0]) for name in tape}
         if not heads:
             raise ValueError(f"no attention called {only!r} was seen while measuring")
@@ -94,8 +94,10 @@ def knockout(
                 with _without(model, part, heads, size) if several else one(*part[0]):
                     each = torch.as_tensor(measure(_copies(batch, len(part)) if several else batch))
                 if each.shape != (size * len(part),):
-                    found = f"{size * len(part)} items and returned {tuple(each.shape)}"
-                    raise ValueError(f"measure was given {found}, not a number for each: {_ALONE}")
+                    raise ValueError(
+                        f"measure was given {size * len(part)} items and returned {tuple(each.shape)}, "
+                        f"not a number for each: {_ALONE}"
+                    )
                 values += each.double().unflatten(0, (len(part), size)).mean(1).tolist()
     out = Knockout(whole)
     for (name, _), value in zip(places, values, strict=True):
@@ -130,7 +132,7 @@ def _without(
 
 
 def _heads(look: Any) -> int | None:
-    """How many there are; None without any."""
+    """The number of heads of a recorded call; None if its weights have no dimension for heads."""
     if look.edges is not None:
         return look.shape[1]
     return look.shape[-3] if len(look.shape) >= 4 else None

@@ -1,4 +1,4 @@
-"""What systems share that choose one of several answers to a question about an image: reading both, and the loss."""
+"""What systems that choose an answer to a question about an image share: reading both, and the loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Config:
         channels: width of the features of a place where they are made of images.
         dim: width of words, of places and of what is read.
         hops: looks at the image; 0 for none.
-        dropout: of words, of the image's features and of what the answer is chosen by.
+        dropout: of words, of the image's features and of the input of the classifier.
         label_smoothing: the share of probability that is spread over all answers in training.
     """
 
@@ -86,7 +86,7 @@ class Answerer(nn.Module):
         return self.logits(batch).float().softmax(-1)
 
     def logits(self, batch: Batch) -> Tensor:
-        """Of the answers, (B, C)."""
+        """One for each answer, (B, C)."""
         raise NotImplementedError
 
 
@@ -100,11 +100,11 @@ def loss(
             They share :data:`PARTS` of the target. ``nll`` is that of the answer alone.
         label_smoothing: the share of the target that is spread over all answers.
     """
-    asked = answer >= 0
-    count = asked.sum()
+    known = answer >= 0
+    count = known.sum()
     units = count.clamp_min(1)
     nll = cross_entropy(logits, answer, ignore_index=-1, reduction="sum") / units
-    right = ((logits.argmax(-1) == answer) & asked).sum() / units
+    right = ((logits.argmax(-1) == answer) & known).sum() / units
     total = nll
     if parts is not None or label_smoothing:
         target = torch.zeros_like(logits).scatter(1, answer.clamp_min(0)[:, None], 1.0)
@@ -115,5 +115,5 @@ def loss(
             spread = share * there / many.clamp_min(1)
             target = ((1 - share) * target).scatter_add(1, parts.clamp_min(0), spread)
         target = (1 - label_smoothing) * target + label_smoothing / logits.shape[-1]
-        total = (-(target * logits.log_softmax(-1)).sum(-1) * asked).sum() / units
+        total = (-(target * logits.log_softmax(-1)).sum(-1) * known).sum() / units
     return {"loss": total, "nll": nll.detach(), "accuracy": right, "count": count}

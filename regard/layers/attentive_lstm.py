@@ -81,7 +81,7 @@ class AttentiveLSTM(nn.Module):
         return memory, (torch.tanh(hidden), cell)
 
     def _expected(self, words: Tensor) -> dict[str, Tensor]:
-        """What the attention is told at every step of a batch with the words (B, T, embedding)."""
+        """Further arguments of the attention, at every step of a batch with the words (B, T, embedding)."""
         return {}
 
     def _unroll(self, batch: text.Batch) -> tuple[Tensor, list[Any]]:

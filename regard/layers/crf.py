@@ -51,11 +51,11 @@ class Crf(nn.Module):
             score = torch.where(going, new + emissions[:, t], score)
             links.append(torch.where(going, link, torch.arange(link.shape[1], device=link.device)))
         tag = (score + self.end).argmax(-1)
-        found = [tag]
+        path = [tag]
         for link in reversed(links):
             tag = link.gather(1, tag[:, None])[:, 0]
-            found.append(tag)
-        return torch.stack(found[::-1], 1) * _real(emissions, lengths).long()
+            path.append(tag)
+        return torch.stack(path[::-1], 1) * _real(emissions, lengths).long()
 
 
 def _real(emissions: Tensor, lengths: Tensor) -> Tensor:

@@ -18,13 +18,13 @@ class Frames(nn.Module):
 
     A batch brings ``features`` (B, F, features) of a backbone, which are normalized, or small clips, ``clip``
     (B, F, 3, H, W) from 0 to 1. Their frames pass the convolutions of :class:`regard.layers.grid.Grid`, trained along;
-    of each feature, which may depend on where a thing is, the greatest over all cells counts. ``frame_lengths`` (B,)
+    a layer that sees their coordinates follows, and the maximum over all cells is taken. ``frame_lengths`` (B,)
     says how many frames a clip has.
 
     Args:
         features: width of the features that a batch brings; 0 if it brings clips.
         channels: width of the features made of clips.
-        motion: width of the features of motion, mᵢ = ReLU(W (vᵢ − vᵢ₋₁) + b), beside each frame's own vᵢ; 0 is none.
+        motion: width of the features of motion, mᵢ = ReLU(W (vᵢ − vᵢ₋₁) + b), appended to each frame's vᵢ; 0 for none.
             The first frame has the motion of the second.
         times: whether a frame has a number that says when it is, from −:data:`~regard.layers.grid.REACH` to that.
     """
@@ -44,14 +44,14 @@ class Frames(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[Tensor, masks.Mask, Tensor]:
         lengths = batch["frame_lengths"]
-        found = [self._look(batch)]  # (B, F, own)
+        features = [self._look(batch)]  # (B, F, own)
         if self.motion is not None:
-            found.append(self.motion(differences(found[0], lengths)))
-        place = torch.arange(found[0].shape[1], device=lengths.device)
+            features.append(self.motion(differences(features[0], lengths)))
+        place = torch.arange(features[0].shape[1], device=lengths.device)
         if self.times:
             share = place / (lengths[:, None] - 1).clamp_min(1)  # 0 … 1
-            found.append((REACH * (2 * share - 1)).to(found[0]).unsqueeze(-1))
-        frames = torch.cat(found, -1)
+            features.append((REACH * (2 * share - 1)).to(features[0]).unsqueeze(-1))
+        frames = torch.cat(features, -1)
         real = (place < lengths[:, None]).unsqueeze(-1)  # (B, F, 1)
         mean = frames.masked_fill(~real, 0).sum(1) / lengths[:, None].clamp_min(1)
         return frames, masks.lengths(lengths), mean

@@ -11,7 +11,7 @@ from regard.layers import efficientnet
 
 Batch = Mapping[str, Tensor]
 REACH = 4.0
-"""The greatest coordinate. Two numbers among many are learned from late if they are small: on generated scenes the loss
+"""The greatest coordinate. Two small features among many others are learned from late: on generated scenes the loss
 after 2,000 steps was 0.27 with 1 and 0.19 with 4."""
 
 
@@ -20,7 +20,7 @@ class Grid(nn.Module):
 
     A batch brings ``features`` (B, cells, width) of a backbone, which are normalized, or small images, ``image``
     (B, 3, H, W) from 0 to 1. These pass four convolutions, each with batch normalization, that are trained along and
-    make the grid eight times coarser; beside what they find a cell has its own coordinates, so that what is looked at
+    make the grid eight times coarser; two more features of a cell are its coordinates, so that what is attended also
     says where it is.
 
     Args:
@@ -62,10 +62,10 @@ class Grid(nn.Module):
             return self.norm(features)
         if self.given:
             raise ValueError(f"the batch brings images, but the system is built for {self._expected}")
-        found = self.convolve(2 * batch["image"] - 1)
-        rows, columns = (torch.linspace(-REACH, REACH, side, device=found.device) for side in found.shape[-2:])
-        places = torch.stack(torch.meshgrid(rows, columns, indexing="ij")).to(found)
-        return torch.cat([found, places.expand(len(found), -1, -1, -1)], 1).flatten(2).mT
+        cells = self.convolve(2 * batch["image"] - 1)
+        rows, columns = (torch.linspace(-REACH, REACH, side, device=cells.device) for side in cells.shape[-2:])
+        places = torch.stack(torch.meshgrid(rows, columns, indexing="ij")).to(cells)
+        return torch.cat([cells, places.expand(len(cells), -1, -1, -1)], 1).flatten(2).mT
 
     @property
     def _expected(self) -> str:

@@ -1,7 +1,7 @@
-"""A Transformer's decoder that only answers: one position a row passes all its layers in one call.
+"""A Transformer's decoder for inference: one position a row passes all its layers in one call of a compiled loop.
 
 It is a :class:`~regard.layers.transformer.Decoder` with the same parts, which it uses for everything else: many
-positions, many rows, gradients, and while somebody records, since a tape sees attention where the core computes it.
+positions, many rows, gradients, and recording, since a tape sees attention only where the core computes it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from regard.positions.rotary import Rotary
 from regard.scores.scaled_dot import ScaledDot
 
 MOST = 20_000
-"""Numbers that the rows of a feed-forward network may have; of more, oneDNN's products are faster."""
+"""Greatest size (rows × hidden width) of a feed-forward layer; above it, oneDNN's products are faster."""
 
 
 class Stepwise(Decoder):
-    """A twin of a decoder that shares its weights."""
+    """A twin of the decoder ``plain``, with the same weights."""
 
     def __init__(self, plain: Decoder):
         nn.Module.__init__(self)
@@ -43,7 +43,7 @@ class Stepwise(Decoder):
 
     @staticmethod
     def fits(plain: Decoder) -> bool:
-        """Are its layers of the usual kind, and all alike?"""
+        """Are the layers of ``plain`` all alike, and of the kind that the compiled loop knows?"""
         kinds = {_kind(layer) for layer in plain.layers}
         if len(kinds) != 1 or None in kinds or any(_watched(module) for module in plain.modules()):
             return False
@@ -61,7 +61,7 @@ class Stepwise(Decoder):
         options: dict[str, Any] = {}
         if self.positions is not None:
             options["turns"] = self.positions.turns(place, 1, self.head_dim, x.dtype, x.device)
-        found = None
+        weights = None
         if source:
             query = x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
             options["allowed"] = [memory.permits(query) for memory in source]
@@ -71,11 +71,11 @@ class Stepwise(Decoder):
         hidden = self.stack.step(x[:, 0], own, source, radius=self.radius, **options)
         if "scores" in options:
             normalizer = self.layers[scored].cross.attention.normalizer
-            found = normalizer(options["scores"], options["allowed"][scored])
-        return hidden, {**caches, "own": own}, found
+            weights = normalizer(options["scores"], options["allowed"][scored])
+        return hidden, {**caches, "own": own}, weights
 
     def _passes(self, x: Tensor, own: list[Any], source: list[Any]) -> bool:
-        """May this call be made at once?"""
+        """Can the compiled loop make this call?"""
         if witness.see is not None or self.training or torch.is_grad_enabled() or not kernels.bare(x):
             return False
         rows, layers = len(x), len(self.layers)
@@ -102,7 +102,7 @@ def _block(layer: Layer) -> Block:
 
 
 def _kind(layer: Layer) -> Any:
-    """What must be the same in all layers of a stack; None of a layer that the compiled loop does not know."""
+    """What must be equal in all layers of a stack; None for a layer that the compiled loop does not know."""
     if type(layer) is not Layer or type(layer.think) is not nn.Sequential or len(layer.think) != 3:
         return None
     heads = [layer.own, *([layer.cross] if hasattr(layer, "cross") else [])]
@@ -128,7 +128,7 @@ def _kind(layer: Layer) -> Any:
 
 
 def _normed(norm: nn.Module) -> tuple[Any, ...]:
-    """What is to be known of a norm; nothing of one that the compiled loop does not know."""
+    """Epsilon and shape of a LayerNorm; empty for a norm that the compiled loop does not know."""
     usual = type(norm) is nn.LayerNorm and norm.bias is not None
     return (norm.eps, norm.normalized_shape) if usual else ()
 
@@ -140,5 +140,5 @@ def _plain(attention: Attention) -> bool:
 
 
 def _watched(module: nn.Module) -> bool:
-    """Is somebody told of its calls?"""
+    """Has it hooks, which must see its calls?"""
     return bool(module._forward_hooks or module._forward_pre_hooks)

@@ -37,7 +37,7 @@ def last_of_prompt(batch: Batch) -> Tensor | None:
 
 
 def continuation(batch: Batch, longest: int) -> Tensor:
-    """(B,): the tokens that a language model may add: those that ``wanted`` (B,) says, or ``longest``."""
+    """(B,): the most tokens that a language model may add: ``wanted`` (B,) of the batch, or else ``longest``."""
     if "wanted" in batch:
         return batch["wanted"]
     given = batch.get("prompt", batch.get("target"))
@@ -54,7 +54,7 @@ def initialize(words: nn.Embedding, spread: float) -> None:
 
 
 def check_share(name: str, share: float) -> None:
-    """Of a Config: a share of words, less than all of them."""
+    """For a Config: refuse a share of words that is not below 1."""
     if not 0 <= share < 1:
         raise ValueError(f"{name} = {share}: a share from 0 to less than 1")
 
@@ -75,12 +75,12 @@ def loss(
     target = batch["target"][:, 1:]
     real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]  # (B, T)
     if 0 < sampled < output.out_features:
-        found = sampled_cross_entropy(hidden[real], output, target[real], sampled)
+        entropy = sampled_cross_entropy(hidden[real], output, target[real], sampled)
     else:
-        found = cross_entropy(hidden[real], output, target[real], smoothing)
+        entropy = cross_entropy(hidden[real], output, target[real], smoothing)
     count = real.sum()
     share = 1 / count.clamp_min(1)
-    return {"loss": found.loss * share, "nll": found.nll * share, "accuracy": found.right * share, "count": count}
+    return {"loss": entropy.loss * share, "nll": entropy.nll * share, "accuracy": entropy.right * share, "count": count}
 
 
 def class_loss(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> dict[str, Tensor]:

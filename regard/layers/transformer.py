@@ -209,7 +209,7 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Layers that look at their own sequence."""
+    """Layers of self-attention."""
 
     def __init__(self, config: LayerConfig, layers: int):
         super().__init__()
@@ -253,9 +253,9 @@ class Decoder(nn.Module):
         (B, H, T, S) of one layer over what was encoded."""
         chosen = None if weights_of is None else range(len(self.layers))[weights_of]
         cross = caches.get("cross") or [None] * len(self.layers)
-        own, found = [], None
+        own, weights = [], None
         for number, layer in enumerate(self.layers):
-            x, memory, weights = layer.step(x, caches["own"][number], cross[number], weights=number == chosen)
+            x, memory, looked = layer.step(x, caches["own"][number], cross[number], weights=number == chosen)
             own.append(memory)
-            found = weights if weights is not None else found
-        return self.norm(x)[:, -1], {**caches, "own": own}, found
+            weights = looked if looked is not None else weights
+        return self.norm(x)[:, -1], {**caches, "own": own}, weights

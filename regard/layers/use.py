@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Use(NamedTuple):
-    """One use of attention: who asks, what is compared, what is summed, and how; and what stands along the two axes of
-    its weights, by the names that ``task.axes`` gives them (:mod:`regard.axes`). ``written`` is what a Writer writes.
+    """One use of attention: its query, key, value, score and normalizer; and what stands along the two axes of its
+    weights, by the names that ``task.axes`` gives them (:mod:`regard.axes`). ``written`` is what a Writer writes.
     """
 
     query: str

@@ -1,4 +1,4 @@
-"""Words as taggers see them: an embedding of each, and what its characters say.
+"""Features of words for taggers: an embedding of each word, of its shape, and filters over its characters.
 
 A batch has ``source`` (B, S), tokens, with ``places`` (B, W), the token with which each word begins; ``lengths`` (B,),
 the number of words; ``characters`` (B, W, C), those of each word, 0 behind its end; and ``shapes`` (B, W), what
@@ -20,7 +20,7 @@ SPAN = 3
 
 
 class Characters(nn.Module):
-    """The strongest answer of each filter along a word: (B, W, C) → (B, W, filters). Ma & Hovy 2016
+    """The strongest response of each filter along a word: (B, W, C) → (B, W, filters). Ma & Hovy 2016
     (arXiv:1603.01354)."""
 
     def __init__(self, alphabet: int, filters: int, dim: int = 25):
@@ -30,11 +30,11 @@ class Characters(nn.Module):
 
     def forward(self, characters: Tensor) -> Tensor:
         rows = self.letters(characters.flatten(0, 1)).transpose(1, 2)  # (B·W, dim, C)
-        found = self.filters(rows)  # (B·W, filters, C + 2)
-        # Where all that a filter sees is padding, it answers its bias; how much padding there is must not matter.
+        responses = self.filters(rows)  # (B·W, filters, C + 2)
+        # A filter that sees only padding responds with its bias; how much padding there is must not matter.
         length = (characters.flatten(0, 1) > 0).sum(-1)
-        there = torch.arange(found.shape[-1], device=found.device) < length[:, None] + SPAN - 1
-        strongest = found.masked_fill(~there[:, None], float("-inf")).amax(-1)
+        there = torch.arange(responses.shape[-1], device=responses.device) < length[:, None] + SPAN - 1
+        strongest = responses.masked_fill(~there[:, None], float("-inf")).amax(-1)
         return strongest.unflatten(0, characters.shape[:2])
 
 
@@ -53,7 +53,7 @@ class Spelling(nn.Module):
 
 
 class WordFeatures(nn.Module):
-    """Embeddings of words, and beside them those of their shapes and what their characters say: (B, W, width)."""
+    """Embeddings of words with their :class:`Spelling` appended: (B, W, width)."""
 
     def __init__(self, vocab: int, embedding: int, alphabet: int, filters: int, dropout: float, word_dropout: float):
         super().__init__()
@@ -76,7 +76,7 @@ def real(batch: text.Batch) -> Tensor:
 
 
 def tag_means(each: Tensor, chosen: Tensor, batch: text.Batch) -> dict[str, Tensor]:
-    """What a tagger tells: means over words of its loss, ``each`` item's or word's, and of tags that are right."""
+    """What a tagger returns: means over words of its loss, ``each`` item's or word's, and of tags that are right."""
     there = real(batch)
     count = there.sum()
     share = 1 / count.clamp_min(1)

@@ -106,7 +106,7 @@ class _Changer(Watcher):
             )
 
     def check(self) -> None:
-        """Was everything changed that was to be?"""
+        """Raise an error if a pattern has changed nothing."""
         for pattern in self.patterns:
             if any(fnmatchcase(name, pattern) for name in self.changed):
                 continue
@@ -141,7 +141,7 @@ class _Changer(Watcher):
         return weights.index_copy(axis, index, new)
 
     def _new(self, name: str, weights: Tensor, allowed: Any) -> Tensor:
-        """Other weights for all of these."""
+        """The weights that take the place of these."""
         if self.way == "zero":
             return torch.zeros_like(weights)
         if self.way == "uniform":
@@ -157,8 +157,8 @@ class _Changer(Watcher):
         assert not isinstance(self.way, str)
         new = self.way(weights)
         if not isinstance(new, Tensor) or tuple(new.shape) != shape:
-            found = tuple(new.shape) if isinstance(new, Tensor) else type(new).__name__
-            raise ValueError(f"the function that changes {name!r} was given weights {shape} and returned {found}")
+            returned = tuple(new.shape) if isinstance(new, Tensor) else type(new).__name__
+            raise ValueError(f"the function that changes {name!r} was given weights {shape} and returned {returned}")
         return new.to(weights.dtype)
 
 

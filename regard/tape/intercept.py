@@ -1,6 +1,6 @@
-"""Where an attention is computed in this thread: the functions of torch that do it, and the witness of our own.
+"""Interception of attention in this thread: torch's functions that compute it, and the witness of our own.
 
-All watchers of a thread are asked at once: first those that change weights, then those that keep them.
+All watchers of a thread see each call: first those that change weights, then those that keep them.
 """
 
 from __future__ import annotations
@@ -38,15 +38,14 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.watchers: list[Watcher] = []
         self.mode: Mode | None = None
-        self.within = 0  # how many answers of regard are being computed
+        self.within = 0  # depth of regard's own attention calls under way
         self.traces = Traces()
         self.undropped: Tensor | None = None  # what dropout was last given
 
     def sites(self) -> list[Site]:
-        """Where each watcher thinks that an attention is computed right now."""
+        """The attention that is being computed, as each watcher that can see it names it."""
         place = place_of_call()
-        found = [watcher.site(place) for watcher in self.watchers]
-        return [site for site in found if site is not None]
+        return [site for watcher in self.watchers if (site := watcher.site(place)) is not None]
 
     def changing(self) -> bool:
         return any(watcher.changes for watcher in self.watchers)
@@ -57,12 +56,12 @@ here = _Here()
 
 def _changes(sites: list[Site]) -> Change | None:
     """All changes that are due there, one after the other."""
-    found = [change for site in sites if (change := site.watcher.change(site)) is not None]
-    if not found:
+    changes = [change for site in sites if (change := site.watcher.change(site)) is not None]
+    if not changes:
         return None
 
     def all_of_them(weights: Tensor, allowed: Any) -> Tensor:
-        for change in found:
+        for change in changes:
             weights = change(weights, allowed)
         return weights
 
@@ -70,14 +69,14 @@ def _changes(sites: list[Site]) -> Change | None:
 
 
 def see(parts: Parts, want: Want, ask: Callable[[Want, Parts], Attended]) -> Attended:
-    """Answer as would be answered without a watcher, except for what they change, and show them the weights."""
+    """Compute an attention of our own with the watchers' changes, and show them its weights."""
     sites = here.sites()
-    asked = "lazy" if sites and want is False else want
+    wanted = "lazy" if sites and want is False else want
     change = _changes(sites)
     used = parts if change is None else parts._replace(refiner=_Changed(parts, change))
     witness.see, here.within = None, here.within + 1
     try:
-        out = ask(asked, used)
+        out = ask(wanted, used)
     finally:
         witness.see, here.within = see, here.within - 1
     seen = Seen.answer(out, kind_of(parts))
@@ -99,7 +98,7 @@ class _Changed(Refiner):
             setattr(self, name, getattr(refiner, name))
 
     def forward(self, weights: Tensor, mask: Any, **given: Any) -> Tensor:
-        inside = weights != 0 if self.windowed else mask  # of a window, only those keys that it left any weight
+        inside = weights != 0 if self.windowed else mask  # of a window, only the keys that it gave weight
         refined = weights if self.refiner is None else self.refiner(weights, mask, **given)
         return self.change(refined, inside)
 
@@ -165,11 +164,11 @@ def _follow(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 def _product(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The weights of an attention that is written out, times the values."""
-    found = here.traces.factor(func, args)
-    sites = here.sites() if found is not None else []
-    if found is None or not sites:
+    match = here.traces.factor(func, args)
+    sites = here.sites() if match is not None else []
+    if match is None or not sites:
         return func(*args, **kwargs)
-    factor, trace = found
+    factor, trace = match
     origin, weights = trace.origin, factor if trace.weights is None else trace.weights
     if not origin.kept:
         origin.kept = True
@@ -207,7 +206,7 @@ _HANDLERS: dict[Any, Callable[[Callable, tuple, dict[str, Any]], Any]] = {
 _HERE = str(Path(__file__).parent)
 _INTEGRATIONS = str(Path(__file__).parents[1] / "integrations")
 _ASKING = (attention.__file__, edges.__file__)
-"""The files through which a call of ours comes here, besides those of this folder."""
+"""The files through which our own attention calls this module; with this folder, they are no place in the model."""
 
 
 def place_of_call() -> frozenset[tuple[CodeType, int]]:
@@ -217,7 +216,7 @@ def place_of_call() -> frozenset[tuple[CodeType, int]]:
     place: set[tuple[CodeType, int]] = set()
     while frame is not None and frame.f_code is not nn.Module._call_impl.__code__:
         file = frame.f_code.co_filename
-        if file.startswith(_INTEGRATIONS):  # by whichever way it answers, the model asks once
+        if file.startswith(_INTEGRATIONS):  # one call of the model, whichever function computes it
             place.clear()
         elif file not in _ASKING and not file.startswith(_HERE):
             place.add((frame.f_code, frame.f_lasti))

@@ -1,4 +1,4 @@
-"""Copies of tensors in memory beside the heap, for what is held while a model goes on.
+"""Copies of tensors in memory outside the heap, for what a tape holds while the model runs.
 
 Among the blocks of the heap they would keep the model's own tensors from lying where the last ones of that size did, so
 that the C library returns memory to the system and maps it again, page by page, at every layer. Slabs are mapped once:
@@ -22,13 +22,13 @@ _SPARE = 4
 
 
 def copied(tensor: Tensor) -> Tensor:
-    """A tensor of its own: without a graph, not changed by what the model does next, not bound to inference mode."""
+    """A copy without a graph, which nothing that the model does later changes, and which is no inference tensor."""
     with _plain(tensor):
         return tensor.detach().clone()
 
 
 def kept(tensor: Tensor) -> Tensor:
-    """:func:`copied`; large tensors on the CPU lie beside the heap."""
+    """:func:`copied`; large tensors on the CPU lie outside the heap."""
     if tensor.device.type != "cpu" or tensor.nbytes < _LARGE or tensor.layout != torch.strided:
         return copied(tensor)
     with _plain(tensor):

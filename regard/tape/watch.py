@@ -1,7 +1,7 @@
-"""Which attention of which module is running: what :func:`regard.record` and :func:`regard.change` stand on.
+"""Which attention of which module is running: the base of :func:`regard.record` and :func:`regard.change`.
 
-A :class:`Watcher` follows one model in one thread. Its forward hooks tell which module is running; when an attention is
-computed, :mod:`regard.tape.intercept` tells.
+A :class:`Watcher` follows one model in one thread. Its forward hooks know which module is running, and
+:mod:`regard.tape.intercept` calls it when an attention is computed.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Watcher:
         return new
 
     def _returned(self, run: Run, output: Any) -> None:
-        """Keep weights that nobody saw being computed, but that a module returns."""
+        """Keep weights that a module returns, if their computation was not seen."""
         if isinstance(output, Attended):
             kind = snake(type(getattr(run.module, "_orig_mod", run.module)).__name__)
             seen = Seen.answer(output, kind)
@@ -205,7 +205,7 @@ class Watcher:
             self.late(site, kind)
 
     def _along(self, module: Any, index: Any, out: Any) -> Any:
-        """PyG's edges have got their weights, (E, H)."""
+        """Change or keep the weights (E, H) that a layer of PyG has computed for its edges."""
         weights = out if here.undropped is None else here.undropped
         site = self.site(place_of_call())
         if site is None:
@@ -222,24 +222,24 @@ class Watcher:
         return new
 
     def unseen(self) -> dict[str, str]:
-        """What could not be seen, with the reason of each."""
+        """The attentions that could not be seen, with the reason of each."""
         modules = list(self.model.named_modules())
         scripts = [module for _, module in modules if isinstance(module, torch.jit.ScriptModule)]
         inner = {child for module in scripts for child in module.children()}
-        found = dict(self.reasons)
+        reasons = dict(self.reasons)
         for path, module in modules:
             name = name_of(path, self.model)
             compiled = path.endswith("_orig_mod") or module._compiled_call_impl is not None
             if module in scripts and module not in inner:
-                found.setdefault(name, "TorchScript")
+                reasons.setdefault(name, "TorchScript")
             elif compiled and module not in self.entered and name not in self.places:
                 remedy = 'with torch.compiler.set_stance("force_eager"):'
-                found.setdefault(name, f"compiled; to see it, run the model under `{remedy}`")
+                reasons.setdefault(name, f"compiled; to see it, run the model under `{remedy}`")
         blind = [module for _, module in modules if self._blind(module)]
         for path, module in modules:
             if module in blind and not any(child in blind for child in list(module.modules())[1:]):
-                found.setdefault(name_of(path, self.model), _why(module))
-        return found
+                reasons.setdefault(name_of(path, self.model), _why(module))
+        return reasons
 
     def _blind(self, module: nn.Module) -> bool:
         """Has it the name of an attention, and ran, but showed no weights?"""
@@ -255,7 +255,7 @@ def name_of(path: str, model: nn.Module) -> str:
 
 
 def _of_pyg(module: nn.Module) -> bool:
-    """Is it a layer of PyG that may weigh its edges?"""
+    """Is it a layer of PyG that may have attention along edges?"""
     return type(module).__module__.startswith("torch_geometric.") and hasattr(module, "heads")
 
 

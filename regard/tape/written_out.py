@@ -30,12 +30,11 @@ class Origin:
 
 @dataclass(eq=False)
 class Trace:
-    """How a tensor comes from the result of a softmax. It refers to no tensor that it belongs to, which would keep it
-    alive.
+    """How a tensor was made from the result of a softmax. It does not refer to that tensor, which it would keep alive.
 
     Attributes:
         weights: those before dropout; None if it is the tensor itself.
-        allowed: which keys may be attended, if somebody needs to know.
+        allowed: which keys may be attended, if a watcher changes weights.
         replay: what was done to the weights from dropout on, so that it can be done to others.
     """
 
@@ -63,7 +62,7 @@ class Traces:
         return bool(self.known.data)
 
     def softmax(self, scores: Tensor, out: Tensor, dim: int | None, changing: bool) -> None:
-        """``changing``: somebody will ask which keys were allowed, and which weights were dropped."""
+        """``changing``: a watcher changes weights, so allowed keys and dropped weights are kept."""
         if scores.ndim < 2 or dim not in (-1, scores.ndim - 1):
             return
         allowed = unmasked(scores.detach()) if changing else None

@@ -1,7 +1,7 @@
-"""What our own systems can be asked to explain, one kind of task a file, which has ``cases(model, batch, random)`` and
-``ITEMS``, what is left out.
+"""Cases for :func:`regard.explain.faithfulness` from our own systems: one file for each kind of task, which has
+``cases(model, batch, random)`` and ``ITEMS``, the name of what is left out.
 
-An answer is what the model says by itself, and its score the probability of it.
+An answer is the model's own, and its score is the probability that the model gives it.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ ITEMS = "neighbours"
 
 
 def cases(model: Any, batch: Mapping[str, Any], random: torch.Generator) -> Iterator[Case]:
-    """One for each node that is asked, in random order: its likeliest class, with the weights of its incoming edges in
-    the last layer, the mean over the heads. An edge that is left out is not there in any layer; self-loops stay."""
+    """One for each of the batch's ``nodes``, in random order: its likeliest class, with the weights of its incoming
+    edges in the last layer, the mean over the heads. An edge that is left out is missing in all layers; self-loops
+    stay."""
     edges = Edges.of(batch["edges"], batch["features"].shape[0], self_loops=True)
     whole = {**batch, "edges": edges}
     with record(model) as tape:
@@ -40,10 +41,10 @@ def _score(
     model: Any, whole: Mapping[str, Any], edges: Edges, node: int, incoming: Tensor, label: int, keep: Tensor
 ) -> Tensor:
     """(N, S) → (N, 1): the probability of the class."""
-    found = []
+    probabilities = []
     for row in keep:
         kept = torch.ones(len(edges), dtype=torch.bool)
         kept[incoming[~row]] = False
         part = {**whole, "edges": Edges(edges.index[:, kept], edges.nodes), "nodes": torch.tensor([node])}
-        found.append(model.predict(part)[0, label])
-    return torch.stack(found)[:, None]
+        probabilities.append(model.predict(part)[0, label])
+    return torch.stack(probabilities)[:, None]

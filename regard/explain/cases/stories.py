@@ -20,18 +20,18 @@ def cases(model: Any, batch: Mapping[str, Tensor], random: torch.Generator) -> I
     if not hasattr(model, "log_probs"):
         raise ValueError(f"{type(model).__name__} does not say how probable its answers are")
     alone = cache(lambda task: model.pick([task]).eval())
-    asked = (batch["answer"] >= 0).nonzero()
-    for number in torch.randperm(len(asked), generator=random).tolist():
-        row, task = asked[number].tolist()
+    questions = (batch["answer"] >= 0).nonzero()
+    for number in torch.randperm(len(questions), generator=random).tolist():
+        row, task = questions[number].tolist()
         story = batch["story"][row, task]
         sentences = int((story > 0).any(-1).sum())
         one = {"story": story[None, None, :sentences], "question": batch["question"][row, task][None, None]}
         small = alone(task)
         if not 1 <= sentences <= small.config.memory[0]:
             continue
-        found = small.predict(one)
-        answer = int(found["answer"])
-        yield Case(found["weights"][0, 0].mean(0)[None, :sentences], partial(_score, small, one, answer))
+        prediction = small.predict(one)
+        answer = int(prediction["answer"])
+        yield Case(prediction["weights"][0, 0].mean(0)[None, :sentences], partial(_score, small, one, answer))
 
 
 def _score(model: Any, one: Mapping[str, Tensor], answer: int, keep: Tensor) -> Tensor:

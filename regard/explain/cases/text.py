@@ -18,18 +18,18 @@ BOS = 1
 
 def cases(model: Any, batch: Mapping[str, Tensor], random: torch.Generator) -> Iterator[Case]:
     """One for each sentence of a batch, in random order: the words of its greedy translation, with the weights over the
-    source that a picture shows. The source ends with eos, which stays. What is left out is not there: the sentence
-    becomes shorter."""
+    source that a picture shows. The source ends with eos, which stays. Tokens that are left out are removed: the
+    sentence becomes shorter."""
     source, lengths = batch["source"], batch["source_lengths"]
     for row in torch.randperm(len(source), generator=random).tolist():
         sentence = source[row, : int(lengths[row])]
         one = {"source": sentence[None], "source_lengths": lengths[row : row + 1]}
-        ((found,),) = decode.greedy(model, one, max_length=model.limit(one))
-        if found.alignment is None:
+        ((hypothesis,),) = decode.greedy(model, one, max_length=model.limit(one))
+        if hypothesis.alignment is None:
             raise ValueError(f"{type(model).__name__} has no attention to its source")
-        if len(found.tokens) and len(sentence) > 1:
-            target = torch.tensor(found.tokens)
-            yield Case(found.alignment[:, :-1].float(), partial(_score, model, sentence, target))
+        if len(hypothesis.tokens) and len(sentence) > 1:
+            target = torch.tensor(hypothesis.tokens)
+            yield Case(hypothesis.alignment[:, :-1].float(), partial(_score, model, sentence, target))
 
 
 def _score(model: Any, sentence: Tensor, target: Tensor, keep: Tensor) -> Tensor:
@@ -42,9 +42,9 @@ def _score(model: Any, sentence: Tensor, target: Tensor, keep: Tensor) -> Tensor
     batch = {"source": source[:, : int(lengths.max())], "source_lengths": lengths}
     state = model.start(batch)
     token = model.first(batch) if hasattr(model, "first") else torch.full((len(keep),), BOS)
-    found = []
+    probabilities = []
     for word in target:
         logits, state = model.step(token, state)
         token = word.expand(len(keep))
-        found.append(logits.float().softmax(-1).gather(1, token[:, None])[:, 0])
-    return torch.stack(found, dim=1)
+        probabilities.append(logits.float().softmax(-1).gather(1, token[:, None])[:, 0])
+    return torch.stack(probabilities, dim=1)
