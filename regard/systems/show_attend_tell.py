@@ -11,7 +11,9 @@ The image is a grid of features aᵢ, i = 1 … L. Before each word the state of
     p(yₜ) ∝ exp(Lₒ tanh(E yₜ₋₁ + L_h hₜ + L_z ẑₜ))
 
 **Soft** attention is trained with the doubly stochastic penalty, λ times the mean over i of (1 − Σₜ αₜᵢ)²: every place
-is to be looked at about once. **Hard** attention (``hard``) draws one place, sₜ ~ αₜ, and is trained by REINFORCE:
+is to be looked at about once. Where captions have fewer words than the grid has places, uniform maps make it least; a
+sparse ``normalizer`` such as entmax15 rules them out. **Hard** attention (``hard``) draws one place, sₜ ~ αₜ, and is
+trained by REINFORCE:
 
     ∂ log p(y | s) + λᵣ (log p(yₜ | s) − b) ∂ log p(sₜ) + λₑ ∂ H[sₜ],   b ← 0.9 b + 0.1 log p(yₜ | s)
 
@@ -52,6 +54,7 @@ class Config:
         embedding, hidden, attention: widths of words, of the LSTM and of the score.
         gate: is there a gate βₜ? Otherwise it is 1.
         penalty: λ of the doubly stochastic penalty.
+        normalizer: of soft attention, such as softmax, or entmax15, which leaves most places out.
         hard: one place for each word instead of all by their weights.
         reinforce, entropy: λᵣ and λₑ of hard attention.
         expected: the share of images for which a draw is replaced by its expectation.
@@ -69,6 +72,7 @@ class Config:
     attention: int = 512
     gate: bool = True
     penalty: float = 1.0
+    normalizer: str = "softmax"
     hard: bool = False
     reinforce: float = 1.0
     entropy: float = 0.01
@@ -112,7 +116,7 @@ class ShowAttendTell(AttentiveLSTM):
             attention=config.attention,
             gate=config.gate,
             dropout=config.dropout,
-            normalizer=Hard("sample") if config.hard else "softmax",
+            normalizer=Hard("sample") if config.hard else config.normalizer,
         )
         self.baseline: Tensor
         self.steps: Tensor

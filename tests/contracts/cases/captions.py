@@ -44,7 +44,7 @@ _xu = partial(_case, attention=10)
 CASES = {
     "show_attend_tell": [
         _xu(),
-        _xu(pixels=True, gate=False),
+        _xu(pixels=True, gate=False, normalizer="entmax15"),
         _xu(hard=True),
         _xu(hard=True, soft_steps=3, pixels=True),
     ],
