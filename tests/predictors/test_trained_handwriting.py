@@ -48,7 +48,9 @@ def test_a_seed_gives_the_same_line_alone_and_together(model, run):
     together = model.ask(questions)
     for question, found in zip(questions, together):
         (alone,) = regard.load(run).ask([question])
-        assert alone.fields == found.fields
+        assert alone.fields["stopped"] == found.fields["stopped"]
+        for one, other in zip(alone.fields["strokes"], found.fields["strokes"], strict=True):
+            assert np.allclose(one, other, atol=0.011, rtol=0)  # both are rounded to hundredths
     assert together[0].fields != model.ask([model.Question(text=text, seed=2)])[0].fields
 
 
