@@ -75,7 +75,7 @@ def _ordered(text: str) -> str:
     return "".join(chain.from_iterable(sorted(run, key=unicodedata.combining) for _, run in runs))
 
 
-def open_bytes(path: Path) -> io.BufferedReader:
+def open_bytes(path: Path) -> IO[bytes]:
     """A file as bytes, decompressed if it is gzipped."""
     untrusted.regular(path)
     if path.suffix == ".gz":

@@ -15,7 +15,7 @@ from functools import cached_property
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from regard.data import untrusted
 from regard.data.corpora import ROLES
@@ -62,7 +62,7 @@ class TextFile:
     @cached_property
     def _has_columns(self) -> bool:
         """Has each of the first lines a text and equally many tabs? One tab may as well begin a paragraph."""
-        with open_bytes(self.path) as stream:
+        with _opened(self.path) as stream:
             lines = [line for line in islice(iter(lambda: stream.readline(LONGEST), b""), 100) if line.strip()]
         return len({line.count(b"\t") for line in lines}) == 1 and all(_COLUMNS.match(line) for line in lines)
 
@@ -76,7 +76,7 @@ class TextFile:
     def pieces(self, offset: int, most: int) -> Iterator[tuple[str, int]]:
         """Text from a byte on, each piece with the byte after it."""
         kind, (first, last) = self.kind, self._ends
-        with open_bytes(self.path) as stream:
+        with _opened(self.path) as stream:
             stream.seek(offset or first)
             place = stream.tell()
             while place < last:
@@ -95,7 +95,7 @@ class TextFile:
     @cached_property
     def _ends(self) -> tuple[int, int]:
         """The first byte, and the one behind the last."""
-        with open_bytes(self.path) as stream:
+        with _opened(self.path) as stream:
             first, last = (self._next(stream, int(self.size * share)) for share in (self.start, self.stop))
         return first, last
 
@@ -140,6 +140,10 @@ class TextFile:
             firsts = [line.partition("\t")[0] for line in text.splitlines()]
             return "".join(f"{line}\n" for line, before in zip(firsts, ["", *firsts]) if line and line != before)
         return _JOINED.sub(r"\1", text)  # WikiText writes 1 @,@ 000 for 1,000
+
+
+def _opened(path: Path) -> BufferedReader:
+    return cast(BufferedReader, open_bytes(path))
 
 
 def _rest_of_character(stream: BufferedReader) -> bytes:

@@ -167,7 +167,7 @@ class Reading(Predictor):
         }
 
     def data(self) -> str:
-        return str(self.task.config.data) if self.task.config.data else "generated stories"
+        return self.task.origin() if self.task.data or self.task.config.data else "generated stories"
 
     def examples(self) -> list[Any]:
         """Questions of the test split, where it is at hand or can be made."""

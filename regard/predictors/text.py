@@ -418,9 +418,10 @@ class Text(Heads):
         return [*asked, self.Question(text=TIRED, heads=True)] if self.has_heads else asked
 
     def data(self) -> str:
-        """The data set that the recipe names."""
-        config = self.task.config
-        return getattr(config, "data", "") or ("generated" if not hasattr(config, "data") else "its owner's text")
+        """The data set that the recipe names, or one's own."""
+        if not hasattr(self.task.config, "data"):
+            return "generated"
+        return self.task.origin() if self.task.data or self.task.config.data else "its owner's text"
 
     def _answer(self, written: Sequence[Written], pictures: bool) -> Answer:
         shown = list(self._pictures(written)) if pictures else []

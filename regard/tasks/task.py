@@ -125,6 +125,13 @@ class Task:
         path = Path(self.data).expanduser()
         return str(path.absolute()) if path.exists() else str(self.data)
 
+    def origin(self) -> str:
+        """What it was trained on, in a few words: of somebody's own data the name, without the folders around it."""
+        own = self.data if isinstance(self.data, str | Path) else ""
+        if own and Path(own).is_absolute():
+            return Path(own).name
+        return str(own or getattr(self.config, "data", "")) or self.name().replace("_", " ")
+
     @classmethod
     def load(cls, folder: Path, data: Any = None, **changes: Any) -> Self:
         """The task that :meth:`save` wrote, with some settings changed; ``data`` says where its data lies now, if it
@@ -216,13 +223,6 @@ class AskedTask(Task):
         """Of a conversation: the fields of the next question that change with this one and its answer, such as what
         was said before. Nothing, if questions do not follow each other."""
         return {}
-
-    def origin(self) -> str:
-        """What it was trained on, in a few words."""
-        if self.data is not None and str(self.data):
-            return Path(self.data).expanduser().name or str(self.data)  # what is above the folder is nobody's business
-        data = getattr(self.config, "data", "")
-        return str(data) if data else self.name().replace("_", " ")
 
     def tokens(self) -> dict[str, Any]:
         """The vocabularies, ``target`` for one: systems for which they are equal can vote together."""

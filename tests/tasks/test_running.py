@@ -169,6 +169,12 @@ def test_too_little_text_is_named(tmp_path):
         task.loader("train")
 
 
+def test_what_it_was_trained_on_is_one_s_own_text(letters):
+    config = RunningConfig(level="char", length=16)
+    assert RunningText(config, str(letters)).origin() == "letters.txt"
+    assert RunningText(config, None).origin() == "made"
+
+
 def test_the_share_of_unknown_tokens_is_told(tmp_path):
     (tmp_path / "long.txt").write_text("abcdefghij\n" * 60)
     task = RunningText(RunningConfig(data=str(tmp_path), level="char", vocab=9, length=8))
