@@ -1,4 +1,4 @@
-"""Many trainings, made one after the other or side by side: what `regard sweep` and tables of results stand on.
+"""Many trainings, one after the other or side by side, for `regard sweep` and tables of results.
 
 Every training is a run of its own, made by `regard train` and taken up where it stopped, however it stopped. What is
 done is not done again.
@@ -55,15 +55,15 @@ class Lab:
     only: str = ""
 
     def wants(self, cell: Cell) -> bool:
-        """Is it one of those asked for?"""
+        """Does ``only`` select it?"""
         return self.only in str(cell)
 
     def folder(self, cell: Cell) -> Path:
-        """Of the run."""
+        """The folder of its run."""
         return self.root / f"{cell.name}-{cell.seed}"
 
     def share(self, cell: Cell) -> float:
-        """How much of a training lies behind, 0 to 1."""
+        """The share of a training that is done, 0 to 1."""
         summary = facts(self.folder(cell)).get("summary", {})
         if summary and not summary["ended"].startswith("SIG"):
             return 1.0
@@ -72,7 +72,7 @@ class Lab:
         return min(0.99, max(done / end for done, end in ends if end))
 
     def data(self, cell: Cell) -> list[str]:
-        """The option that says where the data of a training lies, if it is not where it always is."""
+        """The option that says where the data of a training lies, if it is not in its usual place."""
         return []
 
     def left(self, cell: Cell) -> float:
@@ -80,7 +80,7 @@ class Lab:
         return cell.minutes * (1 - self.share(cell))
 
     def train(self, cells: Sequence[Cell]) -> None:
-        """Those asked for, until they have ended; on Ctrl-C or SIGTERM they stop in good order."""
+        """Train those that ``only`` selects, until they have ended; on Ctrl-C or SIGTERM they stop in good order."""
         cells = [cell for cell in cells if self.wants(cell)]
         for cell in cells:
             self._check(cell)
@@ -104,8 +104,8 @@ class Lab:
                 if time.monotonic() - shown > (1 if sys.stderr.isatty() else 60):
                     shown = time.monotonic()
                     ended = len(cells) - len(waiting) - len(running)
-                    told = " · ".join(f"{cell}: {self._log_tail(cell)}" for cell in running)
-                    say(f"{ended} of {len(cells)} ended · {told}", passing=True)
+                    progress = " · ".join(f"{cell}: {self._log_tail(cell)}" for cell in running)
+                    say(f"{ended} of {len(cells)} ended · {progress}", passing=True)
         finally:
             for process in running.values():
                 process.terminate()  # also one that has just begun, and would not hear Ctrl-C yet
@@ -119,7 +119,7 @@ class Lab:
         arguments = ["train", cell.recipe, "--out", str(folder)]
         if any((folder / "checkpoints").glob("step-*")):
             arguments += ["--resume"]
-        else:  # killed before there was anything to go on from
+        else:  # killed before its first checkpoint
             shutil.rmtree(folder, ignore_errors=True)
             arguments += [*self.data(cell), *self._changes(cell)]
         self.root.mkdir(parents=True, exist_ok=True)
@@ -161,32 +161,32 @@ class Lab:
 
 @dataclass
 class Measured(Lab):
-    """Trainings, and what `regard evaluate` finds of them."""
+    """Trainings with their metrics by `regard evaluate`."""
 
     def split(self, cell: Cell) -> str:
-        """What is measured."""
+        """The split that is measured."""
         return "test"
 
     def measure(self, cell: Cell) -> dict[str, float]:
-        """What `regard evaluate` finds, and ``minutes``. It is kept beside the run."""
+        """The metrics of `regard evaluate`, and ``minutes``. They are kept in the run's folder."""
         folder = self.folder(cell)
         known, split = facts(folder), self.split(cell)
         path = folder / ("measured.json" if split == "test" else f"measured-{split}.json")
         if not path.exists() or json.loads(path.read_text())["made"] != known["created"]:
             say(f"measuring {cell} …", passing=True)
-            found = runs.load(folder).evaluate(split)
-            _files.replace(path, json.dumps({"made": known["created"], **found}).encode())
+            metrics = runs.load(folder).evaluate(split)
+            _files.replace(path, json.dumps({"made": known["created"], **metrics}).encode())
         kept: dict[str, Any] = json.loads(path.read_text())
         return {**kept, "minutes": known["summary"]["minutes"]}
 
     def mean(self, cells: Sequence[Cell], metric: str) -> tuple[str, str]:
         """The mean over cells, with each if there are several; and the mean minutes."""
-        found = [self.measure(cell) for cell in cells]
-        values = [each[metric] for each in found]
-        told = f"{statistics.mean(values):.2f}"
+        measured = [self.measure(cell) for cell in cells]
+        values = [each[metric] for each in measured]
+        text = f"{statistics.mean(values):.2f}"
         if len(values) > 1:
-            told += f" ({', '.join(f'{value:.2f}' for value in values)})"
-        return told, f"{statistics.mean(each['minutes'] for each in found):.0f}"
+            text += f" ({', '.join(f'{value:.2f}' for value in values)})"
+        return text, f"{statistics.mean(each['minutes'] for each in measured):.0f}"
 
 
 def facts(folder: Path) -> dict[str, Any]:

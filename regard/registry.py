@@ -1,4 +1,4 @@
-"""Names become systems, tasks and recipes. The folders are the lists.
+"""Systems, tasks and recipes by name. The folders are the lists.
 
 A recipe is a TOML file with the sections [system], [task], [train] and [decode]: the ``name`` of a system and of a
 task, and what differs from their defaults. Its first comment says what to expect. ``Recipe.change`` takes
@@ -6,8 +6,8 @@ task, and what differs from their defaults. Its first comment says what to expec
 changes a recipe to generated data and small sizes, for tests and a first look: ``system.hidden = 8``.
 
 What should depend on how much data there is stands in tables ``[[by_size]]``, in order: ``up_to``, the largest number
-of training items that the table is for (the last has none), ``why``, and the keys, as in [tiny]. What somebody has
-typed stays. The recipe of a run holds what was chosen.
+of training items that the table is for (the last has none), ``why``, and the keys, as in [tiny]. Keys that were
+set on the command line stay. The recipe of a run holds what was chosen.
 
 A system or a task of one's own, outside the package, is named ``module:Class``; or by its name alone, if an installed
 package declares it as an entry point of the group ``regard.systems`` or ``regard.tasks``.
@@ -133,15 +133,15 @@ class Recipe:
 
     def fields(self, section: str) -> dict[str, Any]:
         """The keys of a section and their types."""
-        found = get_type_hints(self.config(section))
+        types = get_type_hints(self.config(section))
         if section == "system" and hasattr(self.module("system"), "VARIANTS"):
-            found["variant"] = str
-        return found
+            types["variant"] = str
+        return types
 
     def module(self, section: str) -> ModuleType:
         """Where the system or the task lives."""
-        found = _member("systems" if section == "system" else "tasks", self.sections[section]["name"])
-        return importlib.import_module(found.__module__)
+        cls = _member("systems" if section == "system" else "tasks", self.sections[section]["name"])
+        return importlib.import_module(cls.__module__)
 
     def config(self, section: str) -> type:
         """The dataclass that a section fills."""
@@ -153,8 +153,8 @@ class Recipe:
             from regard.decode.config import DecodeConfig
 
             return DecodeConfig
-        found: Any = _member(f"{section}s", self.sections[section]["name"])
-        return found.settings if section == "task" else getattr(found, "Config", None) or self.module(section).Config
+        cls: Any = _member(f"{section}s", self.sections[section]["name"])
+        return cls.settings if section == "task" else getattr(cls, "Config", None) or self.module(section).Config
 
     def change(self, changes: Iterable[str]) -> Recipe:
         """The recipe with ``key=value`` or ``section.key=value`` changed. With another system or task, settings that
@@ -174,7 +174,7 @@ class Recipe:
         return changed
 
     def _with_other(self, section: str, name: str) -> Recipe:
-        """The recipe with another system or task, and of the settings those that it has too."""
+        """The recipe with another system or task, and those of its settings that the other one has too."""
         if name == self.sections[section].get("name"):
             return self
         other = dataclasses.replace(self, sections={**self.sections, section: {"name": name}})
@@ -184,14 +184,14 @@ class Recipe:
 
     def parsed(self, changes: Iterable[str]) -> list[tuple[str, str, Any]]:
         """Section, key and value of ``key=value`` or ``section.key=value``."""
-        found = []
+        settings = []
         for change in changes:
             key, equals, value = change.partition("=")
             if not equals:
                 raise ValueError(f"{change!r} is not key=value, for example train.lr=0.001")
             section, key = self._find(key.strip())
-            found.append((section, key, _settings.parse(value.strip(), self.fields(section).get(key, str), key)))
-        return found
+            settings.append((section, key, _settings.parse(value.strip(), self.fields(section).get(key, str), key)))
+        return settings
 
     def build(self, section: str, **given: Any) -> Any:
         """The configuration of a section; ``given`` comes from elsewhere, such as the sizes of a vocabulary."""
@@ -240,21 +240,21 @@ class Recipe:
         raise ValueError(f"{key!r} could be {' or '.join(f'{home}.{key}' for home in homes)}: write which")
 
 
-def _tables(found: Any) -> tuple[dict[str, Any], ...]:
+def _tables(tables: Any) -> tuple[dict[str, Any], ...]:
     """[[by_size]], checked but for the keys."""
-    if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ValueError("by_size is written as tables, [[by_size]]")
-    ends = [table.get("up_to") for table in found]
+    ends = [table.get("up_to") for table in tables]
     whole = all(type(end) is int for end in ends[:-1]) and (not ends or ends[-1] is None or type(ends[-1]) is int)
     if not whole or sorted(end for end in ends if end is not None) != [end for end in ends if end is not None]:
         raise ValueError(f"[[by_size]]: up_to is a number that rises, and only the last table lacks it, not {ends}")
-    if not all(isinstance(table.get("why"), str) for table in found):
+    if not all(isinstance(table.get("why"), str) for table in tables):
         raise ValueError('[[by_size]] says why: why = "…"')
-    return tuple(found)
+    return tuple(tables)
 
 
 def _lacking(table: dict[str, Any], section: str, key: str) -> dict[str, Any]:
-    """A table of [[by_size]] without a key, which somebody has chosen."""
+    """A table of [[by_size]] without a key that was set on the command line."""
     return {name: _without(held, key) if name == section else held for name, held in table.items()}
 
 
@@ -312,10 +312,10 @@ def _member(folder: str, name: str) -> type:
     others = {point.name: point for point in entry_points(group=f"regard.{folder}")}
     if name not in others:
         raise ValueError(f"no {folder[:-1]} is called {name!r}: {nearest(name, [*known, *others])}")
-    found = others[name].load()
-    if not isinstance(found, type):
+    cls = others[name].load()
+    if not isinstance(cls, type):
         raise ValueError(f"the entry point {name} of regard.{folder}, {others[name].value}, is not a class")
-    return found
+    return cls
 
 
 def _own(name: str) -> type:
@@ -327,10 +327,10 @@ def _own(name: str) -> type:
             f"{name}: the module {module!r} is not loaded. In a program import it first; for the command line set "
             f"REGARD_IMPORT={module} (it must be on PYTHONPATH)"
         )
-    found = getattr(sys.modules[module], attribute, None)
-    if not isinstance(found, type):
+    cls = getattr(sys.modules[module], attribute, None)
+    if not isinstance(cls, type):
         raise ValueError(f"{name}: {module} has no class {attribute!r}: {nearest(attribute, dir(sys.modules[module]))}")
-    return found
+    return cls
 
 
 def _toml(value: Any) -> str:

@@ -34,7 +34,7 @@ MAY_CHANGE = {
 
 
 class Assembled(NamedTuple):
-    """What a recipe describes, made."""
+    """The task and the model that a recipe describes."""
 
     recipe: Recipe
     task: Task
@@ -79,7 +79,7 @@ def train(
         force: when going on, change also what is not made to change, such as the learning rate.
         command: what to type in order to go on, printed after Ctrl-C.
         console: a ``rich.console.Console`` for the progress instead of stderr.
-        say: takes a line about what is trained; nothing is said if None.
+        say: called with each line about what is trained; None for silence.
     """
     name, sizes = recipe.name if isinstance(recipe, Recipe) else Path(recipe).stem, ""
     folder = Path(out) if out is not None else Path("runs") / name
@@ -116,8 +116,8 @@ def _sized(recipe: Recipe, data: Any) -> tuple[Recipe, str]:
     count = task.amount(recipe.build("task"), data)
     if count is None:
         return recipe, ""
-    chosen, told = recipe.sized(count)
-    return chosen, f"for {count:,} {task.items}: {told}; key=value changes any of these" if told else ""
+    chosen, choice = recipe.sized(count)
+    return chosen, f"for {count:,} {task.items}: {choice}; key=value changes any of these" if choice else ""
 
 
 def take_over(model: nn.Module, where: str | Path, task: Task | None = None) -> str:
@@ -159,7 +159,7 @@ def _few(names: Sequence[str], most: int = 4) -> str:
 
 
 def _taken_up(run: Run, name: str, changes: Sequence[str], data: Any, force: bool) -> Assembled:
-    """What a run was made of, with what may change changed, and that written down in the run."""
+    """Recipe, task and model of a run that goes on, with the changes, which are also written into the run."""
     before = Recipe.read(run.folder / "recipe.toml", name)
     wanted = [
         (section, key, value)
@@ -180,8 +180,8 @@ def _taken_up(run: Run, name: str, changes: Sequence[str], data: Any, force: boo
     if wanted and training.is_main():
         if settings:
             task.save(run.task)
-        told = {f"{section}.{key}": value for section, key, value in wanted}
-        run.change(recipe.toml(), {"at": datetime.now(UTC).isoformat(timespec="seconds"), "changed": told})
+        changed = {f"{section}.{key}": value for section, key, value in wanted}
+        run.change(recipe.toml(), {"at": datetime.now(UTC).isoformat(timespec="seconds"), "changed": changed})
     return made
 
 
@@ -227,8 +227,8 @@ def open_run(
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         if any(":" in recipe.sections[section]["name"] for section in ("system", "task")):
             raise  # a system of the user's own, whose fault this may be
-        told = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ValueError(f"{run.folder}: what its files describe cannot be built ({told})") from error
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"{run.folder}: what its files describe cannot be built ({reason})") from error
     try:
         training.load_weights(made.model, path)
     except training.Damaged as error:
@@ -257,8 +257,8 @@ def load(
 ) -> Any:
     """A trained system that answers: the folder of a run, or a shipped model by name; with ``others``, several that
     decide together. Arguments as for :func:`open_run`."""
-    found, *more = (_answering(each, which, data, trust) for each in (where, *others))
-    return found.join(more) if more else found
+    first, *more = (_answering(each, which, data, trust) for each in (where, *others))
+    return first.join(more) if more else first
 
 
 def _answering(where: str | Path | Run, which: str | None, data: Any, trust: bool) -> Any:

@@ -33,7 +33,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.bench.measure import aligned, machine, told
+from regard.bench.measure import aligned, machine, machine_line
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".peers"
@@ -65,7 +65,7 @@ class Contender:
     Attributes:
         script: what measures it, in tools/peers.
         works: what it can do.
-        package: whose version is told; None for ours.
+        package: whose version is reported; None for ours.
         needs: what pip installs into an environment of its own; none needs only ours.
         bare: install these without what they ask for.
     """
@@ -122,8 +122,8 @@ class Results:
 
     def median(self, work: str, name: str, what: str = "rate") -> float | None:
         """Over rounds."""
-        found = self.rounds.get(work, {}).get(name, [])
-        return statistics.median(each[what] for each in found) if found else None
+        rounds = self.rounds.get(work, {}).get(name, [])
+        return statistics.median(each[what] for each in rounds) if rounds else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -159,16 +159,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pythons = set_up(chosen, results)
         about = machine()
         about["versions"] |= versions(chosen, pythons)
-        told_sizes = f"{given.threads} threads, {given.rounds} rounds, {given.tokens} tokens a batch"
-        print(f"{told(about)}; {told_sizes}\n", flush=True)
+        settings = f"{given.threads} threads, {given.rounds} rounds, {given.tokens} tokens a batch"
+        print(f"{machine_line(about)}; {settings}\n", flush=True)
         sizes = {"threads": given.threads, "seconds": given.seconds, "tokens": given.tokens}
         measure(chosen, works, given.rounds, pythons, {**sizes, "text": folder}, results)
     print(table(results, chosen, works))
     for line in notes(results):
         print(line)
     if given.json is not None:
-        found = {"machine": about, "settings": sizes, **asdict(results)}
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+        content = {"machine": about, "settings": sizes, **asdict(results)}
+        given.json.write_text(json.dumps(content, indent=1) + "\n")
     return 0
 
 
@@ -234,14 +234,14 @@ def environment(contender: Contender) -> str:
 
 def versions(chosen: Sequence[Contender], pythons: dict[str, str]) -> dict[str, str]:
     """Of the peers, each in its own environment."""
-    found = {}
+    installed = {}
     for contender in chosen:
         if contender.package in (None, "torch") or contender.name not in pythons:
             continue
         ask = f"import importlib.metadata as m; print(m.version({contender.package!r}))"
         done = subprocess.run([pythons[contender.name], "-c", ask], capture_output=True, text=True)
-        found[contender.name] = done.stdout.strip() or "unknown"
-    return found
+        installed[contender.name] = done.stdout.strip() or "unknown"
+    return installed
 
 
 def prepare(folder: Path, sentences: int = 128) -> None:
@@ -279,7 +279,7 @@ def measure(
     results: Results,
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
 ) -> None:
-    """Contenders take turns; one that failed at some work is not asked for it again."""
+    """Contenders take turns; one that failed at some work is not tried at it again."""
     broken = set()
     for number in range(1, rounds + 1):
         for work in works:
@@ -288,15 +288,15 @@ def measure(
                 if work not in contender.works or name not in pythons or (work, name) in broken:
                     continue
                 try:
-                    found = once(contender, pythons[name], {**job, "work": work})
+                    measured = once(contender, pythons[name], {**job, "work": work})
                 except Failed as error:
                     broken.add((work, name))
                     results.failures[f"{name}, {work}"] = f"did not run: {error}"
                     say(f"  round {number}: {work}, {name} did not run: {error}")
                     continue
-                results.rounds.setdefault(work, {}).setdefault(name, []).append(found)
-                unit, memory = WORKS[work].unit, f"{found['megabytes']:,.0f} MB"
-                say(f"  round {number}: {work}, {name}: {found['rate']:,.1f} {unit}, {memory}")
+                results.rounds.setdefault(work, {}).setdefault(name, []).append(measured)
+                unit, memory = WORKS[work].unit, f"{measured['megabytes']:,.0f} MB"
+                say(f"  round {number}: {work}, {name}: {measured['rate']:,.1f} {unit}, {memory}")
 
 
 def once(contender: Contender, python: str, job: dict[str, Any], timeout: float = 1800.0) -> dict[str, float]:
@@ -330,30 +330,30 @@ def table(results: Results, chosen: Sequence[Contender], works: Sequence[str]) -
     body = []
     for work in works:
         about = WORKS[work]
-        found = {name: results.median(work, name) for name in (OURS, *peers)}
-        body.append(_row(f"{about.name}, {about.unit}", found, results, work, max, f"≥ {about.factor:g}"))
+        medians = {name: results.median(work, name) for name in (OURS, *peers)}
+        body.append(_row(f"{about.name}, {about.unit}", medians, results, work, max, f"≥ {about.factor:g}"))
     for work in works:
         if work.startswith("train"):
-            found = {name: results.median(work, name, "megabytes") for name in (OURS, *peers)}
-            body.append(_row(f"{WORKS[work].name}, peak MB", found, results, work, min, "≤ 1"))
+            medians = {name: results.median(work, name, "megabytes") for name in (OURS, *peers)}
+            body.append(_row(f"{WORKS[work].name}, peak MB", medians, results, work, min, "≤ 1"))
     return aligned(["work", OURS, *peers, "best peer", "ours ÷ best", "target"], body)
 
 
 def _row(
-    name: str, found: dict[str, float | None], results: Results, work: str, best_of: Callable[..., float], target: str
+    name: str, medians: dict[str, float | None], results: Results, work: str, best_of: Callable[..., float], target: str
 ) -> list[str]:
     def cell(contender: str) -> str:
-        value = found[contender]
+        value = medians[contender]
         if value is not None:
             return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
         if contender in results.failures:
             return "could not be set up"
         return "did not run" if f"{contender}, {work}" in results.failures else "–"
 
-    peers = {contender: value for contender, value in found.items() if contender != OURS and value is not None}
-    ours, best = found[OURS], best_of(peers, key=lambda contender: peers[contender]) if peers else None
+    peers = {contender: value for contender, value in medians.items() if contender != OURS and value is not None}
+    ours, best = medians[OURS], best_of(peers, key=lambda contender: peers[contender]) if peers else None
     ratio = f"{ours / peers[best]:.2f}" if best is not None and ours is not None else ""
-    return [name, *map(cell, found), best or "", ratio, target]
+    return [name, *map(cell, medians), best or "", ratio, target]
 
 
 def notes(results: Results) -> Iterator[str]:
@@ -363,16 +363,16 @@ def notes(results: Results) -> Iterator[str]:
     spreads = [
         max(rates) / min(rates) - 1
         for each in results.rounds.values()
-        for rates in ([one["rate"] for one in found] for found in each.values())
+        for rates in ([one["rate"] for one in rounds] for rounds in each.values())
     ]
     if spreads:
         yield f"\nMedians; the rounds of one measurement lie at most {100 * max(spreads):.0f} % apart."
     for work, each in results.rounds.items():
-        told = [
-            f"{name} {found[0]['parameters'] / 1e6:.2f} M, {found[0]['units'] / found[0]['steps']:,.0f}"
-            for name, found in each.items()
+        sizes = [
+            f"{name} {rounds[0]['parameters'] / 1e6:.2f} M, {rounds[0]['units'] / rounds[0]['steps']:,.0f}"
+            for name, rounds in each.items()
         ]
-        yield f"{WORKS[work].name}, parameters and {WORKS[work].unit.partition('/')[0]} a step: {'; '.join(told)}"
+        yield f"{WORKS[work].name}, parameters and {WORKS[work].unit.partition('/')[0]} a step: {'; '.join(sizes)}"
 
 
 if __name__ == "__main__":

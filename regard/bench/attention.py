@@ -45,12 +45,11 @@ def slopes(rows: list[Row]) -> Iterator[str]:
             if row.threads == threads and row.work.startswith(GROWTH) and row.which == "forward+backward"
         ]
         if len(times) > 1:
-            found = exponent(times)
-            yield f"\n{GROWTH}, {threads} threads: time ∝ T^{found:.2f} (target: at most 1.1)"
+            yield f"\n{GROWTH}, {threads} threads: time ∝ T^{exponent(times):.2f} (target: at most 1.1)"
 
 
 def _compiled(make: Callable[[], Case]) -> Case:
-    """A case with ``torch.compile`` of its eager contender as one more."""
+    """A case with one more contender, the eager one under ``torch.compile``."""
     case = make()
     torch._dynamo.reset()  # or it gives up after eight cases
     if "eager" in case.contenders:
@@ -236,7 +235,7 @@ def _causal_bfloat16(length: int) -> Case:
 
 
 def _window(name: str, kind: str, length: int) -> Case:
-    """Luong's windows, against our own attention to all keys, and against copying the window's rows as by hand."""
+    """Luong's windows, against our own attention to all keys, and against gathering the window's rows by hand."""
     batch, queries, width, radius = 8, 64, 512, 10
     score: Additive | General = Additive(width, width, width) if name == "additive" else General(width, width)
     window: Window = LocalMonotonic(radius) if kind == "local-m" else LocalPredictive(width, radius)
@@ -264,8 +263,8 @@ def _window(name: str, kind: str, length: int) -> Case:
     def plain() -> Tensor:
         """All keys, plainly; query by query, since all at once would take 8 GB and more."""
         assert isinstance(score, Additive)
-        asked = query @ score.joint.weight[:, :width].T
-        each = [torch.tanh(asked[:, t : t + 1] + memory.key) @ score.v for t in range(queries)]
+        projected = query @ score.joint.weight[:, :width].T
+        each = [torch.tanh(projected[:, t : t + 1] + memory.key) @ score.v for t in range(queries)]
         return torch.softmax(torch.stack(each, dim=1), dim=-1) @ key
 
     contenders = {
@@ -284,7 +283,7 @@ def _window(name: str, kind: str, length: int) -> Case:
 
 def _sliding(length: int, before: bool, target: str = "", grows: bool = False) -> Case:
     """Self-attention in which a query sees a window of WINDOW keys, those before it or around it, against SDPA with
-    the mask of that; ``grows``: against nobody."""
+    the same mask; with ``grows`` it is measured alone."""
     query, key, value = (torch.randn(1, 8, length, 64, requires_grad=True) for _ in range(3))
     mask = masks.window(WINDOW - 1) & masks.causal() if before else masks.window(WINDOW // 2)
     contenders = {"ours": lambda: regard.attend(query, key, value, mask=mask).context}

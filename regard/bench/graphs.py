@@ -23,7 +23,7 @@ CORA = {"nodes": 2708, "edges": 10_556, "features": 1433, "words": 18, "classes"
 
 def run(json_file: Path | None = None, quick: bool = False, only: str = "") -> list[Row]:
     """Measure the rows whose name holds ``only``, print the table, and write it as JSON if asked. ``quick`` takes
-    graphs a hundred times smaller and one thread instead of two, to see that all runs."""
+    graphs a hundred times smaller and one thread instead of two, to see that everything runs."""
     pyg = _pyg()
     rows = report(
         partial(_cases, pyg, 100 if quick else 1),
@@ -49,8 +49,8 @@ def slopes(rows: list[Row]) -> Iterator[str]:
                 if row.threads == threads and row.work.startswith("growth") and row.work.endswith(kind)
             ]
             if len(times) > 1:
-                found = exponent(times)
-                yield f"\ngrowth, {kind}, {threads} threads: time ∝ edges^{found:.2f} (target: at most 1.1)"
+                power_law = f"time ∝ edges^{exponent(times):.2f} (target: at most 1.1)"
+                yield f"\ngrowth, {kind}, {threads} threads: {power_law}"
 
 
 def _edges_of(work: str) -> int:
@@ -162,17 +162,17 @@ def _cora(pyg: ModuleType, features: str, target: str) -> Case:
     x = torch.zeros(nodes, CORA["features"])
     x.scatter_(1, torch.randint(CORA["features"], (nodes, words)), 1 / words)
     index = torch.randint(nodes, (2, CORA["edges"]))
-    labels, asked = torch.randint(classes, (nodes,)), torch.arange(CORA["train"])
+    labels, training = torch.randint(classes, (nodes,)), torch.arange(CORA["train"])
     graph = Edges(index, nodes, self_loops=True)
     model = GAT(Config(CORA["features"], classes))
-    batch: dict[str, Any] = {"features": x, "edges": graph, "labels": labels, "nodes": asked}
+    batch: dict[str, Any] = {"features": x, "edges": graph, "labels": labels, "nodes": training}
     if features.startswith("sparse"):
         batch["features"] = x.to_sparse_csr()
         batch["turned"] = _turned(batch["features"])
     theirs = _Example(pyg, CORA["features"], classes)
     contenders = {
         "ours": _step(model, lambda: model(batch)["loss"]),
-        "pyg": _step(theirs, lambda: functional.cross_entropy(theirs(x, index)[asked], labels[asked])),
+        "pyg": _step(theirs, lambda: functional.cross_entropy(theirs(x, index)[training], labels[training])),
     }
     return Case(f"GAT on a graph of Cora's size, {features}", contenders, (), target, ("training step",), None)
 
@@ -216,7 +216,7 @@ def _turned(features: Tensor) -> Tensor:
 
 
 def _growth(nodes: int, edges: int, kind: str) -> Case:
-    """Attention alone, 8 heads × 8, forward and backward, against nobody."""
+    """Attention without projections, 8 heads × 8, forward and backward, measured alone."""
     graph = Edges(torch.randint(nodes, (2, edges)), nodes)
     attention = EdgeAttention(LeakyConcat(8, 8, heads=8))
     x = torch.randn(nodes, 8, 8)

@@ -90,7 +90,7 @@ def plain_writing(model: Handwriting, batch: Batch, points: int) -> Tensor:
     places, noise = torch.arange(TEXT), torch.stack([torch.from_numpy(noise_of(s, points)) for s in range(lines)], 1)
     states = [(torch.zeros(lines, config.hidden), torch.zeros(lines, config.hidden)) for _ in model.cells]
     kappa, read = torch.zeros(lines, config.window), torch.zeros(lines, config.characters)
-    point, found, rows, count = batch["points"][:, 0], [], torch.arange(lines), config.mixtures
+    point, written, rows, count = batch["points"][:, 0], [], torch.arange(lines), config.mixtures
     for drawn in noise:
         below: list[Tensor] = []
         for n, cell in enumerate(model.cells):
@@ -108,8 +108,8 @@ def plain_writing(model: Handwriting, batch: Batch, points: int) -> Tensor:
         y = my + sy * (rho * first + torch.sqrt(1 - rho**2) * second)
         up = (drawn[:, 1] < torch.sigmoid(pen[:, 0])).float()
         point = torch.stack([mx + sx * first, y, up], -1)
-        found.append(point)
-    return torch.stack(found, 1)
+        written.append(point)
+    return torch.stack(written, 1)
 
 
 def plain_lowest(model: Handwriting, cell: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:

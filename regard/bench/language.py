@@ -1,7 +1,7 @@
-"""``regard bench language``: GPT beside Hugging Face's GPT-2 of equal size, and a sampled softmax beside the full one.
+"""``regard bench language``: GPT against Hugging Face's GPT-2 of equal size, and a sampled softmax against the full.
 
-Training is a step of AdamW on the same tokens with the same weights at first; the peer's is a plain loop. Generation is
-greedy, with a cache of keys and values on either side. The peer needs transformers.
+Training is a step of AdamW on the same tokens; the peer's is a plain loop. Generation is greedy, and both keep a cache
+of keys and values. The peer needs transformers.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ def trained(dim: int, layers: int, batch: int = 16, length: int = 128, target: s
     lengths = torch.full((batch,), length)
     with_target = {"target": tokens, "target_lengths": lengths}
 
-    def step(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    def step(model: nn.Module, forward: Callable[[], Tensor]) -> Callable[[], Tensor]:
         optimizer = torch.optim.AdamW(model.train().parameters(), 1e-3, fused=True)
 
         @torch.enable_grad()
         def one() -> Tensor:
             optimizer.zero_grad()
-            found = loss()
-            found.backward()
+            loss = forward()
+            loss.backward()
             optimizer.step()
-            return found.detach()
+            return loss.detach()
 
         return one
 
@@ -93,22 +93,22 @@ def trained(dim: int, layers: int, batch: int = 16, length: int = 128, target: s
 
 
 def generated(dim: int, layers: int, batch: int = 1, prompt: int = 32, new: int = 128, target: str = "") -> Case:
-    """Greedy continuations with a cache, of ours by the twin that predictors write with."""
+    """Greedy continuations with a cache; ours by the packed twin, as predictors use it."""
     ours, theirs = pair(dim, layers)
     ours = packed(ours.eval())
     theirs.eval()
     tokens = torch.randint(4, VOCAB, (batch, prompt), generator=torch.Generator().manual_seed(1))
-    asked = {"prompt": tokens, "wanted": torch.full((batch,), new)}
+    inputs = {"prompt": tokens, "wanted": torch.full((batch,), new)}
 
     def write() -> Tensor:
         with torch.inference_mode():
-            found = decode.greedy(_Endless(ours), asked, max_length=asked["wanted"], alignments=False)
-        assert all(len(best.tokens) == new for best, *_ in found)
-        return torch.tensor([best.tokens for best, *_ in found])
+            hypotheses = decode.greedy(_Endless(ours), inputs, max_length=inputs["wanted"], alignments=False)
+        assert all(len(best.tokens) == new for best, *_ in hypotheses)
+        return torch.tensor([best.tokens for best, *_ in hypotheses])
 
     def their() -> Tensor:
         with torch.inference_mode():
-            found = theirs.generate(
+            written = theirs.generate(
                 tokens,
                 attention_mask=torch.ones_like(tokens),
                 max_new_tokens=new,
@@ -116,15 +116,15 @@ def generated(dim: int, layers: int, batch: int = 1, prompt: int = 32, new: int 
                 do_sample=False,
                 use_cache=True,
             )
-        assert found.shape[1] == prompt + new
-        return found[:, prompt:]
+        assert written.shape[1] == prompt + new
+        return written[:, prompt:]
 
     work = f"GPT generation, {layers} layers of {dim}, {batch} × {prompt} + {new} tokens"
     return Case(work, {"ours": write, "transformers": their}, (), target, ("forward",), None)
 
 
 class _Endless:
-    """A writer that never ends by itself, so that both write as many tokens."""
+    """A Writer that never chooses eos, so that both write equally many tokens."""
 
     def __init__(self, model: gpt.Gpt):
         self._model = model

@@ -1,6 +1,4 @@
-"""How things are measured here: contenders take turns, medians are compared, and what they compute is compared
-first.
-"""
+"""Measuring: contenders must compute the same, then they take turns, and the medians of their times are compared."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ class Case:
         work: what is computed, with its sizes.
         contenders: name → function of no arguments; ``ours`` and ``eager`` among them.
         inputs: the tensors that get gradients in ``forward+backward``.
-        target: what the row should show, as text, beside what it shows.
+        target: the aim, as text; it is printed in the last column.
         passes: ``forward``, ``forward+backward`` or both.
         tolerance: how far the contenders' results may lie apart, or None where they differ by design (dropout).
         slow: contenders that take seconds; they run once, after the others.
@@ -97,12 +95,12 @@ def report(
         cases: they are built one by one, so that only one's tensors are in memory.
         seconds: for each contender of a row.
         json_file: where rows and machine are written too.
-        peer: the contender that the line above the table explains.
-        versions: of what else was measured.
+        peer: the contender that the line above the table names.
+        versions: of the other libraries that were measured.
     """
     about = machine()
     about["versions"] |= versions
-    print(told(about))
+    print(machine_line(about))
     print(
         f"Medians in milliseconds; `× {peer}` is how many times faster than {peer} ours is; MB is peak extra memory.\n"
     )
@@ -122,12 +120,11 @@ def report(
         raise ValueError(f"no row of this benchmark has {only!r} in its name")
     print(table(rows))
     if json_file is not None:
-        found = {"machine": about, "rows": [asdict(row) for row in rows]}
-        json_file.write_text(json.dumps(found, indent=1) + "\n")
+        json_file.write_text(json.dumps({"machine": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
     return rows
 
 
-def told(about: dict[str, Any]) -> str:
+def machine_line(about: dict[str, Any]) -> str:
     """A machine in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     return f"{about['processor']}, {about['cores']} cores; {versions}"
@@ -167,7 +164,7 @@ def exponent(times: Iterable[tuple[float, float]]) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were made on."""
+    """The machine and the versions of the libraries, which go with every number."""
     import numba
     import numpy
 
@@ -226,7 +223,7 @@ def _medians(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str,
             while len(turn) < TURN and sum(turn) < TURN_MILLISECONDS:
                 turn.append(_once(runs[name]))
             times[name] += turn
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(each) for name, each in times.items()}
 
 
 def _once(run: Callable[[], object]) -> float:
@@ -252,16 +249,16 @@ def _extra_megabytes(run: Callable[[], object]) -> float | None:
 
 
 def _status(name: str) -> int:
-    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return int(found[1]) if found else 0
+    match = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(match[1]) if match else 0
 
 
 def _processor() -> str:
     try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+        match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     except OSError:
-        found = None
-    return found[1] if found else platform.processor()
+        match = None
+    return match[1] if match else platform.processor()
 
 
 def _affinity() -> Sequence[int]:

@@ -58,7 +58,7 @@ def eager(model: NTM, inputs: Tensor) -> Tensor:
         hidden = torch.tanh(torch.addmm(x, read, recurrent))
         raw = model.interface(hidden)
         looking = raw[:, : model.sizes[0]].unflatten(1, (heads, -1))
-        key, gain, gate, power, shift = looking.tensor_split(places, 2)
+        key, gain, gate, sharpen, shift = looking.tensor_split(places, 2)
         key = key * (functional.softplus(gain) / key.norm(dim=2, keepdim=True).clamp_min(1e-8))
         alike = torch.bmm(key, memory) / memory.norm(dim=1, keepdim=True).clamp_min(1e-8)
         mixed = torch.lerp(weights, torch.softmax(alike, 2), torch.sigmoid(gate))
@@ -66,7 +66,7 @@ def eager(model: NTM, inputs: Tensor) -> Tensor:
         ring = torch.cat([mixed[..., -reach:], mixed, mixed[..., :reach]], 2)
         windows = ring.unfold(2, shifts, 1)  # (B, H, N, K), from the furthest move forward to the furthest back
         moved = (windows @ torch.softmax(shift, 2).flip(2).unsqueeze(3)).squeeze(3)
-        weights = torch.softmax((1 + functional.softplus(power)) * moved.clamp_min(1e-16).log(), 2)
+        weights = torch.softmax((1 + functional.softplus(sharpen)) * moved.clamp_min(1e-16).log(), 2)
         read = torch.bmm(weights[:, :reads], memory.mT).flatten(1)
         erase, add = raw[:, model.sizes[0] :].unflatten(1, (-1, 2, width)).unbind(2)
         erase, add, where = torch.sigmoid(erase), torch.tanh(add), weights[:, reads:]
@@ -106,12 +106,12 @@ def public(model: NTM, inputs: Tensor) -> Tensor:
             first = h * size
             key, gain = layer(hidden, first, width), functional.softplus(layer(hidden, first + width, 1))
             gate = torch.sigmoid(layer(hidden, first + width + 1, 1))
-            power = 1 + functional.softplus(layer(hidden, first + width + 2, 1))
+            sharpen = 1 + functional.softplus(layer(hidden, first + width + 2, 1))
             shift = torch.softmax(layer(hidden, first + width + 3, shifts), 1)
             alike = functional.cosine_similarity(memory, key.unsqueeze(1), dim=2, eps=1e-8)
             mixed = gate * torch.softmax(gain * alike, 1) + (1 - gate) * before[h]
             moved = torch.stack([turned(row, turn) for row, turn in zip(mixed, shift, strict=True)])
-            sharp = moved**power
+            sharp = moved**sharpen
             before[h] = sharp / (sharp.sum(1, keepdim=True) + 1e-16)
             if h < config.reads:
                 readings.append((before[h].unsqueeze(1) @ memory).squeeze(1))

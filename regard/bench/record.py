@@ -1,7 +1,7 @@
-"""``regard bench record``: what it costs to see, ask for and knock out the attention of another library's model.
+"""``regard bench record``: what it costs to record, return and knock out the attention of another library's model.
 
 A Llama-shaped model of Hugging Face with random weights. `alone` is the model as it is installed, with SDPA; `eager` is
-what a user had to choose so far in order to see weights: ``attn_implementation="eager"`` with ``output_attentions``.
+what a user without this library must choose to see weights: ``attn_implementation="eager"`` and ``output_attentions``.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def run(json_file: Path | None = None, quick: bool = False, only: str = "") -> l
 def _cases(sentences: int) -> Iterator[Callable[[], Case]]:
     yield partial(recorded, read=False, target="≥ 0.97× alone")
     yield partial(recorded, read=True, target="≥ 0.77× alone")
-    yield partial(implemented, asked=False, target="≥ 0.97× alone")
-    yield partial(implemented, asked=True)
+    yield partial(implemented, weights=False, target="≥ 0.97× alone")
+    yield partial(implemented, weights=True)
     yield partial(knocked_out, sentences)
     yield partial(knocked_out, 16)
 
@@ -84,22 +84,22 @@ def recorded(
 
 
 def implemented(
-    asked: bool, layers: int = LAYERS, width: int = WIDTH, length: int = LENGTH, target: str = ""
+    weights: bool, layers: int = LAYERS, width: int = WIDTH, length: int = LENGTH, target: str = ""
 ) -> Case:
-    """A forward pass with ``attn_implementation="regard"``, weights asked for or not."""
+    """A forward pass with ``attn_implementation="regard"``, with ``output_attentions=weights``."""
     importlib.import_module("regard.integrations.transformers").register()
     models = {way: llama(layers, width, length, way)[0] for way in ("regard", "sdpa", "eager")}
     ids = llama(1, width, length)[1]
 
-    def forward(way: str, asked: bool) -> Tensor:
-        return models[way](ids, output_attentions=asked).last_hidden_state
+    def forward(way: str, weights: bool) -> Tensor:
+        return models[way](ids, output_attentions=weights).last_hidden_state
 
     contenders = {
-        "ours": lambda: forward("regard", asked),
+        "ours": lambda: forward("regard", weights),
         "alone": lambda: forward("sdpa", False),
         "eager": lambda: forward("eager", True),
     }
-    what = "weights asked for" if asked else "weights not asked for"
+    what = "weights asked for" if weights else "weights not asked for"
     work = f'attn_implementation="regard", {what}, {_sizes(layers, width, length)}'
     return Case(work, contenders, (), target, ("forward",), 1e-3)
 
@@ -113,10 +113,10 @@ def knocked_out(sentences: int, layers: int = 6, width: int = 64, length: int = 
 
     def table(batched: bool) -> Tensor:
         if batched:
-            found = explain.knockout(model, lambda x: model(x).square().mean((1, 2)), batch=x)
+            metrics = explain.knockout(model, lambda x: model(x).square().mean((1, 2)), batch=x)
         else:
-            found = explain.knockout(model, lambda: model(x).square().mean())
-        return torch.stack(list(found.without.values()))
+            metrics = explain.knockout(model, lambda: model(x).square().mean())
+        return torch.stack(list(metrics.without.values()))
 
     contenders = {"ours": lambda: table(True), "one by one": lambda: table(False)}
     work = f"knock-out table, {4 * layers} heads, {sentences} sentences of {length}"

@@ -1,4 +1,4 @@
-"""``regard bench serve``: what it brings that questions of many clients are answered together.
+"""``regard bench serve``: the gain from answering the questions of many clients in one batch.
 
 Two servers of the shipped translator, alike but that one answers a sentence at a time; 32 clients ask each in turn,
 every one its next sentence as soon as it has its answer. The servers are processes of their own, started as a user
@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regard.bench.measure import machine, told
+from regard.bench.measure import machine, machine_line
 
 MODEL = "translate-en-es"
 CLIENTS = 32
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Round:
-    """Some seconds of asking."""
+    """The answers of one server within some seconds."""
 
     rate: float
     """Answers a second, of those that came before the end."""
@@ -62,17 +62,17 @@ def run(json_file: Path | None = None, quick: bool = False, only: str = "", mode
     if not servers:
         raise ValueError(f"no row of this benchmark has {only!r} in its name")
     about = machine()
-    print(f"{told(about)}; {model}\n")
-    found: dict[tuple[str, int], list[Round]] = {(name, n): [] for n in (1, CLIENTS) for name in servers}
+    print(f"{machine_line(about)}; {model}\n")
+    measured: dict[tuple[str, int], list[Round]] = {(name, n): [] for n in (1, CLIENTS) for name in servers}
     seconds, rounds = (2.0, 1) if quick else (10.0, 3)
     with ExitStack() as stack:
         ports = {name: stack.enter_context(_server(model, batch)) for name, batch in servers.items()}
         for port in ports.values():
             asyncio.run(_clients(port, model, CLIENTS, 1.0))
         for _ in range(rounds):
-            for (name, clients), kept in found.items():
+            for (name, clients), kept in measured.items():
                 kept.append(asyncio.run(_clients(ports[name], model, clients, seconds)))
-    rows = [_row(name, clients, kept) for (name, clients), kept in found.items()]
+    rows = [_row(name, clients, kept) for (name, clients), kept in measured.items()]
     print("| server | clients | sentences/s | p50 ms | p95 ms |\n|---|---|---|---|---|")
     for row in rows:
         latency = f"{row.p50_milliseconds:,.0f} | {row.p95_milliseconds:,.0f}"
@@ -101,25 +101,25 @@ def _server(model: str, batch: int) -> Iterator[int]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        told = process.stdout.readline()
-        if not told:
+        line = process.stdout.readline()
+        if not line:
             raise RuntimeError(f"{' '.join(command)} did not start")
-        yield int(told.rpartition(":")[2])
+        yield int(line.rpartition(":")[2])
     finally:
         process.terminate()
         process.wait(60)
 
 
 async def _clients(port: int, model: str, clients: int, seconds: float) -> Round:
-    """So many clients, who ask for so long."""
+    """Each of N clients asks one question after another for some seconds."""
     end = time.perf_counter() + seconds
-    found = await asyncio.gather(*(_client(port, Path(model).name, number, end) for number in range(clients)))
-    answers = [answer for one in found for answer in one]
+    per_client = await asyncio.gather(*(_client(port, Path(model).name, number, end) for number in range(clients)))
+    answers = [answer for one in per_client for answer in one]
     return Round(sum(came <= end for came, _ in answers) / seconds, sorted(took for _, took in answers))
 
 
 async def _client(port: int, name: str, number: int, end: float) -> list[tuple[float, float]]:
-    """When each answer came, and the seconds that it took."""
+    """When each answer came (:func:`time.perf_counter`), and the seconds that it took."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     times: list[tuple[float, float]] = []
     try:

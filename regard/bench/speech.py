@@ -109,20 +109,20 @@ def steps(batch: int, queries: int, length: int, width: int, kernel: int) -> Cas
 
     def ours() -> Tensor:
         memory = attention.remember(heard, mask=masks.lengths(lengths))
-        state, found = attention.start(memory), []
+        state, contexts = attention.start(memory), []
         for one in query.unbind(1):
             out = attention(one[:, None], memory, state=state)
             state = out.state
-            found.append(out.context[:, 0])
-        return torch.stack(found, 1)
+            contexts.append(out.context[:, 0])
+        return torch.stack(contexts, 1)
 
     def eager() -> Tensor:
         plain = _Plain(score, heard, lengths)
-        last, found = plain.start(), []
+        last, contexts = plain.start(), []
         for one in query.unbind(1):
             context, last = plain.look(one, last)
-            found.append(context)
-        return torch.stack(found, 1)
+            contexts.append(context)
+        return torch.stack(contexts, 1)
 
     work = f"location-aware, B={batch} T={queries} S={length} D={width}, kernel {kernel}"
     inputs = [query, heard, *score.parameters()]

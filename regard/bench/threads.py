@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from regard._threads import SPIN, TURNS
-from regard.bench.measure import aligned, machine, told
+from regard.bench.measure import aligned, machine, machine_line
 
 OURS = "as regard trains"
 WANTED = "idle ≥ 0.95, busy ≥ 3"
@@ -68,14 +68,14 @@ def run(json_file: Path | None = None, quick: bool = False, only: str = "") -> l
     """Measure the ways whose name holds ``only``, print the table, and write it as JSON if asked."""
     seconds, rounds = (3.0, 1) if quick else (6.0, 5)
     chosen = {way: environment for way, environment in WAYS.items() if only in way}
-    found: dict[str, dict[bool, list[float]]] = {way: {False: [], True: []} for way in chosen}
+    rates: dict[str, dict[bool, list[float]]] = {way: {False: [], True: []} for way in chosen}
     for _ in range(rounds):
         for busy in (False, True):
             with _busy_loops(busy, (seconds + 20) * len(chosen)):
                 for way, environment in chosen.items():
-                    found[way][busy].append(_steps(environment, seconds, spare=way == OURS))
-    rows = [Row(way, *(statistics.median(each[busy]) for busy in (False, True))) for way, each in found.items()]
-    print(told(machine()))
+                    rates[way][busy].append(_steps(environment, seconds, spare=way == OURS))
+    rows = [Row(way, *(statistics.median(each[busy]) for busy in (False, True))) for way, each in rates.items()]
+    print(machine_line(machine()))
     first = rows[0]
     body = [
         (row.way, f"{row.idle:.1f}", f"{row.busy:.1f}", f"{row.idle / first.idle:.2f}", f"{row.busy / first.busy:.2f}")

@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard import _heap, exports
-from regard.bench.measure import aligned, exponent, machine, told
+from regard.bench.measure import aligned, exponent, machine, machine_line
 from regard.data.lines import clean
 from regard.decode import beam
 from regard.decode.packed import packed
@@ -80,7 +80,7 @@ class Profile:
     best: float
     """The same of a large product by itself."""
     outside: float
-    """Milliseconds in no operation of PyTorch: kernels of ours that are none, and Python."""
+    """Milliseconds in no operation of PyTorch: our own kernels, and Python."""
     others: tuple[tuple[str, float], ...]
     """The operations that take most of the rest, and their milliseconds."""
 
@@ -131,7 +131,7 @@ def run(
     """Measure what has ``only`` in its name (profile, growth, predict, engines), print tables, and write JSON if asked.
 
     Args:
-        quick: two sizes of each kind, once, and few sentences: to see that all runs.
+        quick: two sizes of each kind, once, and few sentences: to see that everything runs.
         lines: of the file for ``regard predict``.
     """
     parts: dict[str, Callable[[], list[Any]]] = {
@@ -150,23 +150,23 @@ def run(
     if not chosen:
         raise ValueError(f"no part of this benchmark has {only!r} in its name: {'; '.join(parts)}")
     about = machine()
-    print(f"{told(about)}; {THREADS} threads\n")
+    print(f"{machine_line(about)}; {THREADS} threads\n")
     _heap.keep()  # as `regard train` and `regard predict` do
-    found: dict[str, list[Any]] = {}
+    measured: dict[str, list[Any]] = {}
     before = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
         for name, part in chosen.items():
             print(f"  {name}", file=sys.stderr)
-            found.setdefault(name.partition(":")[0], []).extend(part())
+            measured.setdefault(name.partition(":")[0], []).extend(part())
     finally:
         torch.set_num_threads(before)
-    for name, rows in found.items():
+    for name, rows in measured.items():
         print(f"{TABLES[name](rows)}\n")
     if json_file is not None:
-        written = {name: [asdict(row) for row in rows] for name, rows in found.items()}
+        written = {name: [asdict(row) for row in rows] for name, rows in measured.items()}
         json_file.write_text(json.dumps({"machine": about, **written}, indent=1) + "\n")
-    return found
+    return measured
 
 
 def _profile(work: str, system: str, quick: bool) -> list[Profile]:
@@ -272,7 +272,7 @@ def _median(step: Callable[[], Any], least: float) -> float:
 
 
 def _times(step: Callable[[], Any], least: float) -> list[float]:
-    """Seconds of steps that together take as long as asked for, after one that does not count."""
+    """Seconds of each step, until they sum to ``least``; a first step warms up and does not count."""
     step()
     times: list[float] = []
     while not times or sum(times) < least:
@@ -318,11 +318,11 @@ def _predict(lines: int, workers: int) -> list[File]:
 def _megabytes(process: int) -> float | None:
     """Resident memory of a process and its children; Linux only."""
     try:
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+        match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except OSError:
         return None
-    own = int(found[1]) / 1024 if found else 0.0
+    own = int(match[1]) / 1024 if match else 0.0
     return own + sum(_megabytes(int(child)) or 0.0 for child in children)
 
 
@@ -334,26 +334,26 @@ def _engines(count: int, rounds: int) -> list[Engine]:
     ours = Predictor.open(MODEL)
     try:
         pairs = ours.task.pairs("test")
-        asked, wanted = pairs.source[:count], pairs.target[:count]
+        inputs, wanted = pairs.source[:count], pairs.target[:count]
     except ValueError as error:
         print(f"  no BLEU: {error}", file=sys.stderr)
-        asked, wanted = sentences(count), None
+        inputs, wanted = sentences(count), None
     with tempfile.TemporaryDirectory() as folder:
         contenders = _contenders(ours, Path(folder))
         times: dict[tuple[str, str], list[float]] = {name: [] for name in contenders}
         answers: dict[tuple[str, str], list[str]] = {}
         for answer in contenders.values():
-            answer(asked[:8])
+            answer(inputs[:8])
         for _, (name, answer) in itertools.product(range(rounds), contenders.items()):
             began = time.perf_counter()
-            answers[name] = answer(asked)
+            answers[name] = answer(inputs)
             times[name].append(time.perf_counter() - began)
     rows = []
-    for (engine, search), found in answers.items():
-        rate = len(asked) / statistics.median(times[engine, search])
-        bleu = None if wanted is None else ours.task.compare(found, wanted)["bleu"]
-        same = sum(a == b for a, b in zip(found, answers["ours", search], strict=True)) / len(asked)
-        rows.append(Engine(engine, search, len(asked), rate, bleu, 100 * same))
+    for (engine, search), outputs in answers.items():
+        rate = len(inputs) / statistics.median(times[engine, search])
+        bleu = None if wanted is None else ours.task.compare(outputs, wanted)["bleu"]
+        same = sum(a == b for a, b in zip(outputs, answers["ours", search], strict=True)) / len(inputs)
+        rows.append(Engine(engine, search, len(inputs), rate, bleu, 100 * same))
     return rows
 
 
@@ -361,7 +361,7 @@ def _contenders(ours: Any, folder: Path) -> dict[tuple[str, str], Answer]:
     """(engine, search) → from sentences to sentences. An engine that is not installed is left out, and said so."""
     usual = f"beam {ours.config.size}"
     greedy = type(ours)(ours.model, ours.task, ours.recipe.change(["decode.method=greedy"]), ours.name)
-    found: dict[tuple[str, str], Answer] = {
+    engines: dict[tuple[str, str], Answer] = {
         ("ours", usual): partial(_ours, ours),
         ("ours", "greedy"): partial(_ours, greedy),
         ("ours, int8", usual): partial(_ours, Predictor.open(MODEL).int8()),
@@ -373,14 +373,14 @@ def _contenders(ours: Any, folder: Path) -> dict[tuple[str, str], Answer]:
     }
     for name, maker in makers.items():
         try:
-            found[name] = maker()
+            engines[name] = maker()
         except (ImportError, ValueError) as error:
             print(f"  {name[0]} is left out: {error}", file=sys.stderr)
-    return found
+    return engines
 
 
-def _ours(trained: Any, asked: Sequence[str]) -> list[str]:
-    return [best.text for best, *_ in trained.predict(asked, alignments=False)]
+def _ours(trained: Any, inputs: Sequence[str]) -> list[str]:
+    return [best.text for best, *_ in trained.predict(inputs, alignments=False)]
 
 
 def _ctranslate2(trained: Any, folder: Path, quantization: str | None) -> Answer:
@@ -392,12 +392,12 @@ def _ctranslate2(trained: Any, folder: Path, quantization: str | None) -> Answer
     options = {"beam_size": config.size, "length_penalty": config.length_penalty}
     options |= {"max_batch_size": trained.task.config.batch_tokens, "batch_type": "tokens"}
 
-    def answer(asked: Sequence[str]) -> list[str]:
+    def answer(inputs: Sequence[str]) -> list[str]:
         tokens = [
-            each.tokens for each in source.encode_batch([clean(text) for text in asked], add_special_tokens=False)
+            each.tokens for each in source.encode_batch([clean(text) for text in inputs], add_special_tokens=False)
         ]
-        found = translator.translate_batch(tokens, **options)
-        return [target.decode(map(target.backend.token_to_id, each.hypotheses[0])) for each in found]
+        translations = translator.translate_batch(tokens, **options)
+        return [target.decode(map(target.backend.token_to_id, each.hypotheses[0])) for each in translations]
 
     return answer
 
@@ -415,9 +415,9 @@ def _onnxruntime(trained: Any, folder: Path) -> Answer:
     )
     task, config = trained.task, trained.config
 
-    def answer(asked: Sequence[str]) -> list[str]:
-        texts = [""] * len(asked)
-        for rows, batch in task.batches(asked):
+    def answer(inputs: Sequence[str]) -> list[str]:
+        texts = [""] * len(inputs)
+        for rows, batch in task.batches(inputs):
             state = start.run(None, {name: tensor.numpy() for name, tensor in batch.items()})
             token, ended, written = np.full(len(rows), BOS), np.zeros(len(rows), bool), []
             for _ in range(int(batch["source_lengths"].max() * config.ratio) + config.extra):
@@ -462,8 +462,8 @@ def _growth_table(rows: Sequence[Growth]) -> str:
 def slopes(rows: Sequence[Growth]) -> Iterator[str]:
     """How time grows with each size, from the least to the greatest."""
     for (work, grows), group in itertools.groupby(rows, lambda row: (row.work, row.grows)):
-        found = [(float(row.size), row.milliseconds) for row in group]
-        yield f"- {work}: time ∝ {grows}^{exponent(found):.2f}, {found[0][0]:,.0f} to {found[-1][0]:,.0f}"
+        times = [(float(row.size), row.milliseconds) for row in group]
+        yield f"- {work}: time ∝ {grows}^{exponent(times):.2f}, {times[0][0]:,.0f} to {times[-1][0]:,.0f}"
 
 
 def _file_table(rows: Sequence[File]) -> str:

@@ -10,8 +10,8 @@
     register("cosine", score="cosine")                # another score or normalizer in the same model
     model.set_attn_implementation("cosine")
 
-The context is that of ``F.scaled_dot_product_attention`` as long as nobody asks for weights; then, and with any other
-score or normalizer, it is that of :func:`regard.attend`. Padding, causal masks, sliding windows, grouped queries,
+The context is that of ``F.scaled_dot_product_attention`` if no weights are wanted; otherwise, and with any other score
+or normalizer, it is that of :func:`regard.attend`. Padding, causal masks, sliding windows, grouped queries,
 caches, the position bias of T5, the capped scores of Gemma 2 and the sinks of GPT-OSS are the model's own and stay.
 """
 
@@ -82,8 +82,8 @@ class _Attention:
     ) -> tuple[Tensor, Tensor | None]:
         """Queries (B, H, T, D), keys and values (B, K, S, ·), K a divisor of H → context (B, T, H, ·), and weights
         (B, H, T, S) if the caller wants them."""
-        asked = bool(more.pop("output_attentions", False)) or self._collected()
-        if self.plain and not asked and softcap is None and s_aux is None:
+        wanted = bool(more.pop("output_attentions", False)) or self._collected()
+        if self.plain and not wanted and softcap is None and s_aux is None:
             beside = {"is_causal": is_causal, "position_bias": position_bias, **more}
             return self.fast(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **beside)
         if more.get("cache") is not None:
@@ -93,7 +93,7 @@ class _Attention:
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         causal = causal and length > 1 and attention_mask is None
         mask: Any = attention_mask
-        if causal:  # aligned to the beginning: what is behind it in a cache is not there yet
+        if causal:  # aligned to the first key; later places of a static cache are still empty
             key, value = key[:, :, :length], value[:, :, :length]
             position_bias = None if position_bias is None else position_bias[..., :length]
             mask = regard.masks.causal()
@@ -104,7 +104,7 @@ class _Attention:
         normalizer = self.normalizer if s_aux is None else _Sinks(self.normalizer, s_aux)
         query, key, value = _heads(query, key, value)
         out = regard.attend(
-            query, key, value, score=score, normalizer=normalizer, mask=mask, dropout=dropout, weights=asked
+            query, key, value, score=score, normalizer=normalizer, mask=mask, dropout=dropout, weights=wanted
         )
         weights = out.weights
         if weights is not None and weights.shape[-1] < keys:
@@ -112,7 +112,8 @@ class _Attention:
         return out.context.transpose(1, 2).contiguous(), weights
 
     def _collected(self) -> bool:
-        """Does the model collect the weights that its modules return? Since version 5 it need not tell them so."""
+        """Does the model collect the weights that its modules return? Since version 5 it may do so without passing
+        ``output_attentions`` to them."""
         return self.collector is not None and any("attentions" in key for key in self.collector.get() or ())
 
 

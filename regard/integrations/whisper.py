@@ -74,15 +74,15 @@ def word_times(
     finally:
         model.train(training)
     columns = max(1, min(round(seconds / STEP), tape[layers[chosen[0]]].weights.shape[-1]))
-    found: list[np.ndarray] = []
+    per_head: list[np.ndarray] = []
     for layer in chosen:
         weights = tape[layers[layer]].weights[0, :, len(prefix) - 1 :, :columns].double().cpu().numpy()  # (H, T + 1, S)
         wanted = [head for each, head in heads if each == layer] if heads else range(len(weights))
         if missing := [head for head in wanted if not 0 <= head < len(weights)]:
             raise ValueError(f"layer {layer} has no head {missing[0]}: they are 0 to {len(weights) - 1}")
-        found += [weights[head] for head in wanted]
-    mean = np.mean([_smoothed(_standard(each), smooth) for each in found], axis=0)
-    return times.said(np.mean(found, axis=0)[:-1], words, STEP, spans=times.warp(mean)[:-1])
+        per_head += [weights[head] for head in wanted]
+    mean = np.mean([_smoothed(_standard(each), smooth) for each in per_head], axis=0)
+    return times.said(np.mean(per_head, axis=0)[:-1], words, STEP, spans=times.warp(mean)[:-1])
 
 
 def _standard(weights: np.ndarray) -> np.ndarray:
