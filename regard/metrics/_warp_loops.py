@@ -30,10 +30,10 @@ def path(weights):  # type: ignore[no-untyped-def]
                 best[s] = value + weights[t, s]
                 came[t, s] = how
             corner = above
-    found = np.empty((rows + columns - 1, 2), np.int64)
+    cells = np.empty((rows + columns - 1, 2), np.int64)
     count, t, s = 0, rows - 1, columns - 1
     while True:
-        found[count, 0], found[count, 1] = t, s
+        cells[count, 0], cells[count, 1] = t, s
         count += 1
         if t == 0 and s == 0:
             break
@@ -42,4 +42,4 @@ def path(weights):  # type: ignore[no-untyped-def]
             t -= 1
         if how != 3:
             s -= 1
-    return found[:count][::-1]
+    return cells[:count][::-1]

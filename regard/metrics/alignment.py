@@ -1,4 +1,4 @@
-"""How good are word alignments? They are sets of (source, target) word numbers, from 0, the order of Pharaoh's
+"""Quality of word alignments. An alignment is a set of links (source, target), word numbers from 0 as in Pharaoh's
 ``0-0 1-2``.
 """
 
@@ -18,16 +18,16 @@ def alignment_error(
     """AER of a corpus, 1 − (|A∩S| + |A∩P|) / (|A| + |S|) (Och & Ney 2003); the sure links S are possible ones too."""
     sures = [set(gold) for gold in sure]
     possibles = [s | set(gold) for s, gold in zip(sures, possible)] if possible is not None else sures
-    found = agreed = 0
+    size = agreed = 0
     for ours, s, p in zip(links, sures, possibles, strict=True):
         ours = set(ours)
-        found += len(ours) + len(s)
+        size += len(ours) + len(s)
         agreed += len(ours & s) + len(ours & p)
-    return 1 - agreed / found if found else 0.0
+    return 1 - agreed / size if size else 0.0
 
 
 def aligned_within(weights: np.ndarray, gold: Iterable[Link], distance: int = 1) -> tuple[int, int]:
-    """How many target words with gold links looked hardest within ``distance`` of one, and how many there are.
+    """How many target words have their largest weight within ``distance`` of a gold link, and how many have such links.
 
     ``weights`` (T, S) has a row per target word; rows and columns beyond the words (eos) may follow.
     """
@@ -36,13 +36,13 @@ def aligned_within(weights: np.ndarray, gold: Iterable[Link], distance: int = 1)
         sources.setdefault(target, []).append(source)
     peaks = np.asarray(weights).argmax(-1)
     near = sum(
-        min(abs(int(peaks[target]) - source) for source in found) <= distance for target, found in sources.items()
+        min(abs(int(peaks[target]) - source) for source in linked) <= distance for target, linked in sources.items()
     )
     return near, len(sources)
 
 
 def argmax_links(weights: np.ndarray) -> list[Link]:
-    """Each target word with the source word that it looked at hardest, from weights (T, S)."""
+    """Each target word with the source word of its largest weight, from weights (T, S)."""
     return [(int(source), target) for target, source in enumerate(np.asarray(weights).argmax(-1))]
 
 
@@ -53,8 +53,8 @@ def pharaoh(text: str) -> list[Link]:
 
 
 def kendall(weights: np.ndarray) -> float:
-    """Kendall's τ_b between the rows of weights (T, S) and the columns that they look at hardest: 1 if attention only
-    goes on, −1 if it only goes back; 1 for a single row."""
+    """Kendall's τ_b between the rows of weights (T, S) and the columns of their largest weights: 1 if attention only
+    moves forward, −1 if it only moves back; 1 for a single row."""
     peaks = np.asarray(weights).argmax(-1)
     ahead = np.sign(peaks[None, :] - peaks[:, None])[np.triu_indices(len(peaks), 1)]
     untied = np.count_nonzero(ahead)

@@ -1,4 +1,4 @@
-"""How good are captions, beside several references each? BLEU-1 to BLEU-4 by sacrebleu, ROUGE-L and CIDEr-D by us.
+"""Quality of captions, with several references each: BLEU-1 to BLEU-4 by sacrebleu, ROUGE-L and CIDEr-D by us.
 
 All compare words as the COCO evaluation does (Chen et al. 2015, arXiv:1504.00325): in lower case, without punctuation.
 Numbers are percentages; CIDEr-D may exceed 100.
@@ -21,7 +21,7 @@ _WORD = re.compile(rf"{BARE_LETTERS}(?:['’-]{BARE_LETTERS})*|{UNSPACED}|<unk>"
 
 
 def words(text: str) -> list[str]:
-    """What is compared: ``"A dog's ball ."`` → a, dog's, ball."""
+    """The words that are compared: ``"A dog's ball ."`` → a, dog's, ball."""
     return _WORD.findall(text.lower())
 
 
@@ -89,7 +89,7 @@ def each_cider_d(given: Sequence[Words], wanted: Sequence[Sequence[Words]], sigm
             squares[len(gram) - 1] += value * value
         return held, np.sqrt(squares)
 
-    found = []
+    values = []
     for caption, many in zip(given, wanted, strict=True):
         total = 0.0
         ours, norm = vector(caption)
@@ -103,8 +103,8 @@ def each_cider_d(given: Sequence[Words], wanted: Sequence[Sequence[Words]], sigm
             # The public evaluation takes the number of pairs of words as the length.
             difference = max(len(caption) - 1, 0) - max(len(reference) - 1, 0)
             total += alike.mean() * math.exp(-(difference**2) / (2 * sigma**2)) / len(many)
-        found.append(1000 * total)
-    return found
+        values.append(1000 * total)
+    return values
 
 
 def _grams(caption: Words) -> Counter[tuple[str, ...]]:

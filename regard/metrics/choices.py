@@ -1,7 +1,7 @@
-"""Which choice fits a dialogue best, by words alone: what a reader must beat, and what it may read beside the words.
+"""Baselines that choose an answer about a dialogue by shared words alone, and the counts they use.
 
-The sliding window is that of Richardson, Burges & Renshaw 2013, *MCTest*, algorithms 1 and 2; looking only at the turns
-of the speaker who is asked about is after Sun et al. 2019, *DREAM* (arXiv:1902.00164), section 4.1.
+The sliding window is that of Richardson, Burges & Renshaw 2013, *MCTest*, algorithms 1 and 2; the restriction to the
+turns of the speaker in the question is after Sun et al. 2019, *DREAM* (arXiv:1902.00164), section 4.1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMES = {"m": _MEN, "man": _MEN, "w": _WOMEN, "f": _WOMEN, "woman": _WOMEN}
 
 
 def stems(words: Sequence[str]) -> list[str]:
-    """Of what is not punctuation."""
+    """The stems of all words that are no punctuation."""
     return [stem(word.lower()) for word in words if word[0].isalnum()]
 
 
@@ -28,14 +28,14 @@ _STOP = frozenset(map(stem, STOP))
 
 
 def asked_about(question: Sequence[str], speaker: str) -> bool:
-    """Does a question speak of a speaker, by name or as the man or the woman?"""
-    asked = {word.lower() for word in question}
+    """Does a question mention a speaker, by name or as the man or the woman?"""
+    words = {word.lower() for word in question}
     name = speaker.lower()
-    return bool(asked & _NAMES.get(name, {name}))
+    return bool(words & _NAMES.get(name, {name}))
 
 
 COLUMNS = ("window", "window_alone", "distance", "share", "content", "own", "pairs")
-"""What :func:`overlaps` counts of each choice."""
+"""The columns of :func:`overlaps`."""
 
 
 def overlaps(dialogue: Sequence[str], question: Sequence[str], choices: Sequence[Sequence[str]]) -> np.ndarray:
@@ -50,7 +50,7 @@ def overlaps(dialogue: Sequence[str], question: Sequence[str], choices: Sequence
     """
     counts = Counter(dialogue)
     rarity = {word: math.log1p(1 / count) for word, count in counts.items()}
-    pairs, asked = set(pairwise(dialogue)), set(question) - _STOP
+    pairs, question_words = set(pairwise(dialogue)), set(question) - _STOP
     sets = [set(choice) for choice in choices]
     rows = []
     for number, (choice, words) in enumerate(zip(choices, sets)):
@@ -58,9 +58,9 @@ def overlaps(dialogue: Sequence[str], question: Sequence[str], choices: Sequence
         own = words.difference(*(other for place, other in enumerate(sets) if place != number))
         rows.append(
             (
-                _window(dialogue, rarity, words | asked),
+                _window(dialogue, rarity, words | question_words),
                 _window(dialogue, rarity, words),
-                _distance(dialogue, asked, content),
+                _distance(dialogue, question_words, content),
                 *(_share(those, set(counts)) for those in (words, content, own)),
                 _share(set(pairwise(choice)), pairs),
             )
@@ -74,8 +74,8 @@ def _window(dialogue: Sequence[str], rarity: dict[str, float], wanted: set[str])
     return float((sums[size:] - sums[: len(sums) - size]).max())
 
 
-def _distance(dialogue: Sequence[str], asked: set[str], words: set[str]) -> float:
-    ones, others = (np.array([k for k, word in enumerate(dialogue) if word in those]) for those in (asked, words))
+def _distance(dialogue: Sequence[str], one: set[str], other: set[str]) -> float:
+    ones, others = (np.array([k for k, word in enumerate(dialogue) if word in words]) for words in (one, other))
     if not len(ones) or not len(others):
         return 1.0
     return float(np.abs(ones[:, None] - others).min()) / max(len(dialogue) - 1, 1)
@@ -86,7 +86,7 @@ def _share(those: set[str] | set[tuple[str, str]], there: set[str] | set[tuple[s
 
 
 def baselines(counted: np.ndarray) -> dict[str, int]:
-    """The choice of each simple way, from :func:`overlaps`: the first of those that are best."""
+    """The choice of each baseline, from :func:`overlaps`: the first of those with the best score."""
     columns = dict(zip(COLUMNS, counted.T))
     scores = {
         "overlap": columns["share"],

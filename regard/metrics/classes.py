@@ -1,4 +1,4 @@
-"""How well classes were chosen."""
+"""Scores of classifiers."""
 
 from __future__ import annotations
 

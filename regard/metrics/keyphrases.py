@@ -1,4 +1,4 @@
-"""Are the right keyphrases found?"""
+"""F1 of predicted keyphrases."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ def _stem(word: str) -> str:
 def present(phrases: Sequence[str], text: str) -> list[Phrase]:
     """The different phrases whose words stand next to each other in the text, in the order given."""
     line = f" {' '.join(stems(text))} "
-    found = dict.fromkeys(stems(phrase) for phrase in phrases)
-    return [phrase for phrase in found if phrase and f" {' '.join(phrase)} " in line]
+    unique = dict.fromkeys(stems(phrase) for phrase in phrases)
+    return [phrase for phrase in unique if phrase and f" {' '.join(phrase)} " in line]
 
 
-def f1_at(found: Sequence[Sequence[Phrase]], wanted: Sequence[Sequence[Phrase]], count: int = 5) -> float:
-    """F1 of the first ``count`` phrases of each text beside those that are right, in percent: the mean over texts for
-    which there is a right one (Meng et al. 2017, arXiv:1704.06879). Precision is that of the phrases that there are,
-    where there are fewer than ``count``."""
+def f1_at(predicted: Sequence[Sequence[Phrase]], wanted: Sequence[Sequence[Phrase]], count: int = 5) -> float:
+    """F1 of the first ``count`` predicted phrases of each text, in percent: the mean over texts with a right phrase
+    (Meng et al. 2017, arXiv:1704.06879). Where fewer than ``count`` are predicted, precision is theirs."""
     total, texts = 0.0, 0
-    for given, right in zip(found, wanted, strict=True):
+    for given, right in zip(predicted, wanted, strict=True):
         if not right:
             continue
         first, texts = set(given[:count]), texts + 1

@@ -1,4 +1,4 @@
-"""How well does an n-gram model predict the same words? Interpolated Kneser-Ney, as a baseline beside a network's.
+"""Perplexity of an interpolated Kneser-Ney n-gram model, as a baseline for language models.
 
 Kneser & Ney 1995, with one discount D for all orders, in Chen & Goodman's interpolated form: with c the counts of the
 longest order and, below it, how many different words stand before an n-gram,
@@ -37,19 +37,19 @@ class NGrams:
         self._sums = [{history: sum(each.values()) for history, each in held.items()} for held in self._after]
 
     def log_prob(self, history: Sequence[int], word: int) -> float:
-        """Of a word after others."""
-        found = 1.0 / self.vocab
+        """log p of a word after its history."""
+        probability = 1.0 / self.vocab
         for size in range(min(self.order - 1, len(history)) + 1):
             key = tuple(history[len(history) - size :])
             held = self._after[size].get(key)
             if held is None:
                 break
             total = self._sums[size][key]
-            found = (max(held.get(word, 0) - DISCOUNT, 0.0) + DISCOUNT * len(held) * found) / total
-        return math.log(found)
+            probability = (max(held.get(word, 0) - DISCOUNT, 0.0) + DISCOUNT * len(held) * probability) / total
+        return math.log(probability)
 
     def perplexity(self, sequences: Iterable[Sequence[int]]) -> float:
-        """Of the words of sequences, all but the first of each."""
+        """Perplexity of all words of the sequences but the first of each."""
         total, count = 0.0, 0
         for sequence in sequences:
             for place in range(1, len(sequence)):

@@ -1,5 +1,4 @@
-"""Do maps of attention lie where things are, and do they move? Maps are weights over cells of a grid or frames of a
-clip."""
+"""Do attention maps lie on the objects, and do they move? Maps are weights over cells of a grid or frames of a clip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the ingredients of a recipe used? Whether the right ones are found is in :mod:`regard.metrics.sets`."""
+"""Are the ingredients of a recipe used in its text? For whether they are right see :mod:`regard.metrics.sets`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good is a span of text as an answer? Exact match and F1 as SQuAD counts them, and a baseline that learns nothing.
+"""Spans of text as answers: the words and the F1 that SQuAD compares, and a baseline that learns nothing.
 
 The sliding window is that of Richardson, Burges & Renshaw 2013, *MCTest: A Challenge Dataset for the Open-Domain
 Machine Comprehension of Text*.
@@ -26,7 +26,7 @@ through to under until up was we were what when where which while who whom whose
 """
 _CHARACTER = re.compile(UNSPACED)
 STOP = frozenset(_STOP.split())
-"""Words that say little, and so part what may be an answer from what may not."""
+"""Words that cannot be part of an answer of the baseline."""
 
 
 def normal(text: str) -> list[str]:
@@ -47,7 +47,7 @@ def f1(answer: str, right: str) -> float:
 
 
 def stem(word: str) -> str:
-    """What forms of a word have in common, roughly: without a common ending, at least four letters."""
+    """The stem of a word, roughly: common endings cut off, at least four letters kept."""
     return re.sub(r"(?<=\w{4})(?:ies|ing|ed|es|s|e|y|ion|al|er|ly)$", "", word)
 
 
@@ -61,23 +61,23 @@ def window(document: Text, question: Text) -> str:
     signs.
     """
     words = [word.lower() for word in document.words]
-    asked = {word.lower() for word in question.words if word[0].isalnum()} - STOP
+    question_words = {word.lower() for word in question.words if word[0].isalnum()} - STOP
     pairs = {(a.lower(), b.lower()) for a, b in pairwise(question.words)}
     counts = Counter(words)
     rarity = np.array([math.log1p(1 / counts[word]) for word in words])
-    near = np.array([word in asked for word in words])
+    near = np.array([word in question_words for word in words])
     places = np.flatnonzero(near)
     best, chosen = (-1.0, -math.inf), (0, len(words) - 1)
     for start, stop in sentences(words):
-        for first, last in candidates(words, start, stop, STOP | asked):
+        for first, last in candidates(words, start, stop, STOP | question_words):
             rest = [*words[start:first], "", *words[last + 1 : stop]]
-            overlap = len(asked & set(rest)) + len(pairs & set(pairwise(rest)))
+            overlap = len(question_words & set(rest)) + len(pairs & set(pairwise(rest)))
             if overlap < best[0]:
                 continue
             own = set(words[first : last + 1])
             held = np.where(near | np.array([word in own for word in words]), rarity, 0.0)
             sums = np.concatenate([[0.0], np.cumsum(held)])
-            size = min(len(own | asked), len(words))
+            size = min(len(own | question_words), len(words))
             score = float((sums[size:] - sums[:-size]).max())
             if len(places):
                 outside = np.where(places < first, first - places, np.maximum(places - last, 0))
@@ -87,7 +87,7 @@ def window(document: Text, question: Text) -> str:
 
 
 def sentences(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where sentences begin, and where the next ones do."""
+    """The first word of each sentence, and that of the next."""
     start = 0
     for place, word in enumerate(words, 1):
         if word in (".", "?", "!") or place == len(words):
@@ -96,7 +96,7 @@ def sentences(words: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def candidates(words: Sequence[str], start: int, stop: int, parting: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Runs of words that are neither signs nor among ``parting``; a hyphen or apostrophe within one parts nothing."""
+    """Runs of words that are neither signs nor among ``parting``; a hyphen or apostrophe inside does not end one."""
 
     def inside(place: int) -> bool:
         return place < stop and words[place][0].isalnum() and words[place] not in parting

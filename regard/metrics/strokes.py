@@ -1,5 +1,5 @@
-"""How likely are points of a pen without context, and can what was written be read? A mixture of Gaussians, which a
-network must beat, and a reader of letters by templates."""
+"""Baselines of handwriting: the likelihood of pen points under a mixture of Gaussians without context, which a network
+must beat, and a reader of letters by templates, which tests whether generated lines can be read."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def fit_mixture(
         covariance[:, :2] = np.maximum(covariance[:, :2], least**2)
         bound = 0.95 * np.sqrt(covariance[:, 0] * covariance[:, 1])
         covariance[:, 2] = np.clip(covariance[:, 2], -bound, bound)
-    found = {"weights": weights, "mean": mean, "covariance": covariance}
-    return {**{name: value.tolist() for name, value in found.items()}, "pen": min(max(pen, 1e-6), 1 - 1e-6)}
+    parameters = {"weights": weights, "mean": mean, "covariance": covariance}
+    return {**{name: value.tolist() for name, value in parameters.items()}, "pen": min(max(pen, 1e-6), 1 - 1e-6)}
 
 
 def mixture_nats(mixture: Mapping[str, Any], points: np.ndarray) -> np.ndarray:
@@ -88,14 +88,15 @@ class Reader:
         rows = [resampled(stroke) for stroke in strokes]
         costs, letters = [0.0], [""]
         for end in range(1, len(rows) + 1):
-            found = []
+            options = []
             for size, (names, shapes) in self._shapes.items():
                 if size <= end:
                     group = _centred(rows[end - size : end])
                     distance = np.hypot(*(shapes - group).transpose(2, 0, 1)).mean(1)
                     best = int(distance.argmin())
-                    found.append((costs[end - size] + size * float(distance[best]), letters[end - size] + names[best]))
-            cost, text = min(found) if found else (math.inf, "")
+                    cost = costs[end - size] + size * float(distance[best])
+                    options.append((cost, letters[end - size] + names[best]))
+            cost, text = min(options) if options else (math.inf, "")
             costs.append(cost)
             letters.append(text)
         return letters[-1]

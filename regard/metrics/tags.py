@@ -1,4 +1,4 @@
-"""How well words were tagged: single tags, and whole entities."""
+"""Scores of taggers: single tags, and whole entities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Entity(NamedTuple):
-    """Words ``first`` to ``last`` of a sentence, and of which kind they are."""
+    """Words ``first`` to ``last`` of a sentence, and their kind."""
 
     first: int
     last: int
@@ -17,16 +17,16 @@ class Entity(NamedTuple):
 def entities(tags: Sequence[str]) -> list[Entity]:
     """The entities of BIO tags. An ``I-`` that continues nothing of its kind begins an entity, as in CoNLL's own
     evaluation."""
-    found: list[Entity] = []
+    spans: list[Entity] = []
     first, kind = -1, ""
     for place, tag in enumerate([*tags, "O"]):
         mark, _, new = tag.partition("-")
         if kind and (mark != "I" or new != kind):
-            found.append(Entity(first, place - 1, kind))
+            spans.append(Entity(first, place - 1, kind))
             kind = ""
         if new and not kind:
             first, kind = place, new
-    return found
+    return spans
 
 
 def entity_scores(right: Sequence[Sequence[str]], chosen: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""How good are sentences, beside references? BLEU, chrF and TER are sacrebleu's, with its signatures."""
+"""Quality of translations, with references. BLEU, chrF and TER are sacrebleu's, with its signatures."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""When is each word said? From where each token looked, and how far that is from the truth.
+"""Word times from the attention weights of a recognizer, and their errors.
 
 The weights of a recognizer over time are made monotone by dynamic time warping: the path through the matrix (tokens ×
 frames) from its first to its last cell that never goes back and gathers the most weight. A token is said in the frames
-that the path passes in its row. Where the sound is at hand, the border between two words is moved to the quietest
-moment between their centres, and quiet frames at both ends of a word are left out.
+that the path passes in its row. Where the sound is given, the border between two words is moved to the quietest
+frame between their centres, and quiet frames at both ends of a word are cut off.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUIET = -32.0
 
 
 class Said(NamedTuple):
-    """A word, from when to when it is said in seconds, and the share of its weights that lie there."""
+    """A word, its start and end in seconds, and the share of its weights between them."""
 
     word: str
     start: float
@@ -44,17 +44,17 @@ def warp(weights: np.ndarray) -> np.ndarray:
 
 
 def words_of(labels: Sequence[str], spelled: bool) -> list[tuple[str, int, int]]:
-    """Words and the tokens that each is made of, from one to before another: characters between blanks if ``spelled``,
-    else every token is a word."""
+    """Words, each with its first token and the token after its last: characters between blanks if ``spelled``, else
+    every token is a word."""
     if not spelled:
         return [(label, number, number + 1) for number, label in enumerate(labels)]
-    found, first = [], 0
+    words, first = [], 0
     for number, label in enumerate([*labels, " "]):
         if label == " ":
             if number > first:
-                found.append(("".join(labels[first:number]), first, number))
+                words.append(("".join(labels[first:number]), first, number))
             first = number + 1
-    return found
+    return words
 
 
 def said(
@@ -65,10 +65,10 @@ def said(
     spans: np.ndarray | None = None,
     begin: float = 0.0,
 ) -> list[Said]:
-    """When words are said.
+    """The times of words.
 
     Args:
-        weights: (T, S), where each token looked.
+        weights: (T, S), those of each token over the frames.
         words: as :func:`words_of` gives them.
         hop: seconds of a frame.
         level: (S,), how loud each frame is in decibels below the loudest, if it is known.
@@ -82,15 +82,15 @@ def said(
     mass = [weights[first:last].sum(0) for _, first, last in words]
     if level is not None:
         edges = _quietened(edges, mass, np.asarray(level, dtype=np.float64)[: weights.shape[1]])
-    found = []
+    times = []
     for (word, _, _), (first, last), each in zip(words, edges.tolist(), mass):
         share = float(each[first:last].sum() / max(float(each.sum()), 1e-12))
-        found.append(Said(word, begin + first * hop, begin + last * hop, min(share, 1.0)))
-    return found
+        times.append(Said(word, begin + first * hop, begin + last * hop, min(share, 1.0)))
+    return times
 
 
 def _quietened(edges: np.ndarray, mass: Sequence[np.ndarray], level: np.ndarray) -> np.ndarray:
-    """Borders at the quietest moment between the centres of two words, without quiet ends."""
+    """Borders at the quietest frame between the centres of two words, without quiet ends."""
     smooth = np.convolve(np.pad(level, 2, mode="edge"), np.ones(5) / 5, mode="valid")
     centres = []
     for (first, last), each in zip(edges, mass):
@@ -105,15 +105,15 @@ def _quietened(edges: np.ndarray, mass: Sequence[np.ndarray], level: np.ndarray)
         borders.append(before + int(smooth[before : after + 1].argmin()) if after > before else after)
     borders.append(len(level))
     least = max(QUIET, float(np.quantile(level, 0.05)) + 4)
-    found = np.empty_like(edges)
+    trimmed = np.empty_like(edges)
     for number, (first, last) in enumerate(pairwise(borders)):
         last = max(last, first + 1)
         loud = np.flatnonzero(level[first:last] > least)
-        found[number] = (first + loud[0], first + loud[-1] + 1) if len(loud) else (first, last)
-    return found
+        trimmed[number] = (first + loud[0], first + loud[-1] + 1) if len(loud) else (first, last)
+    return trimmed
 
 
-def errors(found: Sequence[Said], truth: np.ndarray) -> np.ndarray:
-    """How many seconds the beginnings and ends (words, 2) lie from the truth."""
-    ours = np.array([(each.start, each.end) for each in found]).reshape(-1, 2)
+def errors(times: Sequence[Said], truth: np.ndarray) -> np.ndarray:
+    """Absolute errors of starts and ends in seconds, (words, 2)."""
+    ours = np.array([(each.start, each.end) for each in times]).reshape(-1, 2)
     return np.abs(ours - np.asarray(truth).reshape(-1, 2))

@@ -1,4 +1,4 @@
-"""Tags written one after another by a decoder that reads the encoded word at its own place.
+"""A decoder with aligned inputs writes one tag after another, each from the encoded word at its own place.
 
 Liu & Lane 2016, *Attention-Based Recurrent Neural Network Models for Joint Intent Detection and Slot Filling*
 (arXiv:1609.01454), section 3.1.

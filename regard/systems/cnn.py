@@ -1,4 +1,4 @@
-"""Networks without attention, to compare glimpses with: they read the whole image, so that every pixel costs time.
+"""Convolutional networks: the baseline that glimpses are compared with, which reads every pixel of the image.
 
 Mnih, Heess, Graves & Kavukcuoglu 2014 (arXiv:1406.6247), section 4.1: a convolution with 8 filters of 10 × 10 and
 stride 5, then a layer of 256 units, all with ReLU; or, with ``filters = 0``, two layers of 256 units. ``widths`` is a
