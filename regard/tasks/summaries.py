@@ -123,7 +123,7 @@ class Summaries(AskedTask):
     verb = "Write"
     asks: Mapping[str, Input] = {
         "text": Text(
-            20000, default="", title="Text", about="A question in context: question | title | section | turns."
+            20000, default="", title="Text", about="A question in context is question | title | section | turns."
         ),
         "example": Number(0, 99999, default=None, optional=True, hidden=True, about="A text of the test split."),
     }

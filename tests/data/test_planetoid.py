@@ -302,15 +302,18 @@ def test_a_small_file_takes_little(tmp_path, case):
     write(tmp_path, {**parts(2), "graph": BOMBS[case]})
     graph_files.read(write(tmp_path, parts(2)))  # what is loaded once is not the file's doing
     write(tmp_path, {"graph": BOMBS[case]})
-    began = time.process_time()
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match=r"ind\.t\.graph: ") as error:
-            graph_files.read(tmp_path)
-        taken = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert taken < 1_000_000 + 60 * len(BOMBS[case]) and time.process_time() - began < 10
+    began, taken = time.process_time(), []
+    for _ in range(3):  # threads of other tests may take memory meanwhile
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match=r"ind\.t\.graph: ") as error:
+                graph_files.read(tmp_path)
+            taken.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+        if taken[-1] < 1_000_000:
+            break
+    assert min(taken) < 1_000_000 + 60 * len(BOMBS[case]) and time.process_time() - began < 30
     assert len(str(error.value)) < 600
 
 
