@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 # The console script comes here first, so this is where a missing extra shows.
 try:
@@ -67,9 +67,28 @@ def options(
 Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Where the data lies now.")]
 Ensemble = Annotated[list[str] | None, typer.Option("--ensemble", metavar="RUN", help="More that vote.")]
 Int8 = Annotated[bool, typer.Option("--int8", help="8-bit integers in linear layers: faster, a little less exact.")]
+Rescore = Annotated[
+    str | None,
+    typer.Option("--rescore", metavar="RUN", help="A language model or nnjm, which ranks what the beam found again."),
+]
+RescoreWeight = Annotated[
+    float | None,
+    typer.Option("--rescore-weight", help="How much it counts: 0.008 of a language model, 0.5 of nnjm if not given."),
+]
 Trust = Annotated[bool, typer.Option("--trust", help="Lift the limits on what the files of a run may ask for.")]
 Weights = Annotated[str | None, typer.Option("--weights", help="average, best or last.")]
 Where = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a shipped model.")]
+
+
+def rescored(model: Any, other: str | None, weight: float | None, trust: bool) -> Any:
+    """The model, or the same with its hypotheses ranked again by the ``other``."""
+    if other is None:
+        if weight is not None:
+            raise ValueError("--rescore-weight says how much the model of --rescore RUN counts, and there is none")
+        return model
+    from regard import runs
+
+    return model.rescored(runs.load(other, trust=trust), weight)
 
 
 def typed() -> str:

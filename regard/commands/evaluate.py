@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.commands._app import Data, Ensemble, Int8, Trust, Weights, Where, app
+from regard.commands._app import Data, Ensemble, Int8, Rescore, RescoreWeight, Trust, Weights, Where, app, rescored
 
 
 @app.command("evaluate")
@@ -19,6 +19,8 @@ def evaluate_command(
     limit: Annotated[int | None, typer.Option("--limit", help="Only the first N sentences or batches.")] = None,
     int8: Int8 = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    rescore: Rescore = None,
+    rescore_weight: RescoreWeight = None,
     trust: Trust = False,
 ) -> None:
     """Measure a system on a split. For text: BLEU, chrF and TER of what it writes, with sacrebleu's signatures."""
@@ -26,7 +28,9 @@ def evaluate_command(
 
     from regard import runs
 
-    model = runs.load(where, *(ensemble or []), which=which, data=data, trust=trust)
+    model = rescored(
+        runs.load(where, *(ensemble or []), which=which, data=data, trust=trust), rescore, rescore_weight, trust
+    )
     if int8:
         model.int8()
     metrics = model.evaluate(split, limit=limit)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.commands import _options
-from regard.commands._app import Data, Ensemble, Int8, Trust, Where, app, examples
+from regard.commands._app import Data, Ensemble, Int8, Rescore, RescoreWeight, Trust, Where, app, examples, rescored
 
 
 @app.command(
@@ -32,6 +32,8 @@ def predict_command(
     data: Data = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     int8: Int8 = False,
+    rescore: Rescore = None,
+    rescore_weight: RescoreWeight = None,
     trust: Trust = False,
 ) -> None:
     """Answer the lines of files or of standard input, or files themselves, such as pictures and folders of them.
@@ -39,7 +41,7 @@ def predict_command(
     Answers stay in order; one that is missing stays empty."""
     from regard import runs
 
-    model = runs.load(where, *(ensemble or []), data=data, trust=trust)
+    model = rescored(runs.load(where, *(ensemble or []), data=data, trust=trust), rescore, rescore_weight, trust)
     known = _options.of(model.answer, lambda: model.Question.inputs)
     words, options = _options.split([*(given or []), *(["as_json=true"] if as_json else [])], known, where)
     if "" in words:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.commands import _options
-from regard.commands._app import Data, Trust, Where, app, examples
+from regard.commands._app import Data, Rescore, RescoreWeight, Trust, Where, app, examples, rescored
 
 
 @app.command(
@@ -31,13 +31,15 @@ def show_command(
         Path | None, typer.Option("--out", metavar="FILE", help="A picture (.png .svg .pdf .gif) or a page (.html).")
     ] = None,
     data: Data = None,
+    rescore: Rescore = None,
+    rescore_weight: RescoreWeight = None,
     trust: Trust = False,
 ) -> None:
     """Show where a system looked, in the terminal or as a picture. A page (.html) can be explored with the mouse, and
     needs no network."""
     from regard import runs
 
-    model = runs.load(where, data=data, trust=trust)
+    model = rescored(runs.load(where, data=data, trust=trust), rescore, rescore_weight, trust)
     known = _options.of(model.look, lambda: model.Question.inputs)
     what, options = _options.split(given or [], known, where)
     for line in model.show(what, out, **options):

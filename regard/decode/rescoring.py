@@ -1,4 +1,5 @@
-"""Ranking n-best lists again by a second model, which may need the alignment."""
+"""Ranking n-best lists again by a second model: one of the same tokens, which may need the alignment, or a language
+model of the text."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from regard.decode.states import Writer
 from regard.decode.tree import Hypothesis
 
 BOS, EOS = 1, 2
@@ -49,6 +51,50 @@ def rescore(scorer: Scorer, source: Tensor, hypotheses: Sequence[Hypothesis], we
             places[row, len(hypothesis.tokens)] = len(source) - 1
         batch["affiliation"] = places
     means = scorer.log_probs(batch).sum(1) / batch["target_lengths"]
-    scores = [(1 - weight) * each.score + weight * mean for each, mean in zip(hypotheses, means.tolist(), strict=True)]
+    return _ranked(
+        hypotheses,
+        [(1 - weight) * each.score + weight * mean for each, mean in zip(hypotheses, means.tolist(), strict=True)],
+    )
+
+
+def rescore_texts(
+    hypotheses: Sequence[Hypothesis], texts: Sequence[str], language: Sequence[float], weight: float = 0.008
+) -> list[Hypothesis]:
+    """The hypotheses y of one source x, best first by log P(y|x) / |y| + weight · log P_LM(y), where |y| is the number
+    of characters of y, its end counted (Chan et al. 2015, arXiv:1508.01211, section 3.4).
+
+    Args:
+        texts: the text of each hypothesis.
+        language: log P_LM of each text; see :func:`log_probs`.
+        weight: λ, at least 0; the default is the paper's.
+    """
+    if not weight >= 0:
+        raise ValueError(f"the weight of a language model is at least 0, not {weight}")
+    return _ranked(
+        hypotheses,
+        [
+            each.log_prob / (len(text) + 1) + weight * log_prob
+            for each, text, log_prob in zip(hypotheses, texts, language, strict=True)
+        ],
+    )
+
+
+@torch.inference_mode()
+def log_probs(model: Writer, tokens: Tensor, lengths: Tensor) -> Tensor:
+    """(N,): under a language model, the log-probability of each row of tokens (N, T) after its first token.
+
+    Args:
+        tokens: padded rows, each of ``lengths`` (N,) ≥ 1 tokens.
+    """
+    state = model.start({"prompt": tokens[:, :1], "wanted": lengths - 1})
+    total = torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)
+    for position in range(1, tokens.shape[1]):
+        logits, state = model.step(tokens[:, position - 1], state)
+        log_prob = logits.log_softmax(-1).gather(1, tokens[:, position, None])[:, 0]
+        total += log_prob.double().masked_fill(lengths <= position, 0.0)
+    return total
+
+
+def _ranked(hypotheses: Sequence[Hypothesis], scores: Sequence[float]) -> list[Hypothesis]:
     rescored = [replace(each, score=score) for each, score in zip(hypotheses, scores, strict=True)]
     return sorted(rescored, key=lambda each: -each.score)

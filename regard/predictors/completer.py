@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from regard import decode
 from regard.axes import Words
+from regard.decode.rescoring import log_probs
 from regard.predictors.predictor import Answer, Predictor
 from regard.predictors.writer import Writer
 from regard.questions import SEED, Flag, Input, Number
@@ -51,6 +52,18 @@ class Completer(Writer):
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """Nats, bits and perplexity of a split, or of its first ``limit`` batches."""
         return self.task.measures(split, self.means(split, limit=limit))
+
+    def log_probs(self, texts: Sequence[str]) -> list[float]:
+        """The log-probability of each text as a line of its own, its end included."""
+        rows = [self.task.line(text) for text in texts]
+        lengths = torch.tensor([max(len(row), 1) for row in rows], device=self.device)
+        tokens = torch.zeros(len(rows), int(lengths.max()) if rows else 1, dtype=torch.long, device=self.device)
+        for row, ids in enumerate(rows):
+            tokens[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
+        return log_probs(self.model, tokens, lengths).tolist()
+
+    def rescored(self, other: Predictor, weight: float | None = None) -> Self:
+        return Predictor.rescored(self, other, weight)
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """One by one: what is drawn for a question must not depend on what else was asked."""

@@ -87,6 +87,10 @@ class Predictor:
         """This and others as one that decides with them."""
         raise ValueError(f"{self.name}: systems of this kind ({self.task.kind}) cannot vote together")
 
+    def rescored(self, other: Predictor, weight: float | None = None) -> Self:
+        """The same system, the hypotheses of whose beam the ``other`` ranks again; see :meth:`Writer.rescored`."""
+        raise ValueError(f"{self.name}: systems of this kind ({self.task.kind}) find no hypotheses to rank again")
+
     def to(self, device: str | torch.device) -> Self:
         """The same on another device."""
         self.model.to(device)

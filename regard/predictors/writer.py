@@ -6,6 +6,7 @@ pictures need nothing more.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from regard.decode.config import decode as search
 from regard.decode.packed import twin
 from regard.decode.written import Written
 from regard.predictors._asked import AskedPredictor
+from regard.predictors._rescoring import Rescorer, rescorer
 from regard.predictors.predictor import CHUNK, Answer, Predictor, track
 from regard.questions import Flag, Input, Number
 from regard.views import between
@@ -38,6 +40,7 @@ class Writer(AskedPredictor):
     """A system that writes, or several that decide together."""
 
     compared = True
+    rescorer: Rescorer | None = None
 
     @classmethod
     def inputs(cls, task: Any) -> Mapping[str, Input]:
@@ -68,6 +71,19 @@ class Writer(AskedPredictor):
         model = decode.Ensemble([self.model, *(other.model for other in others)])
         return type(self)(model, self.task, self.recipe, self.name)
 
+    def rescored(self, other: Predictor, weight: float | None = None) -> Self:
+        """The same system, all hypotheses of whose beam are ranked again by an ``other``, whose ``weight`` has the
+        default of its kind if None.
+
+        A language model (``gpt``, ``lstmn``) ranks by log P(y|x) / |y| + weight · log P_LM(y); a joint model of the
+        same tokens (``nnjm``) by (1 − weight) · score + weight · its mean log-probability of a token.
+        """
+        if self.config.method != "beam":
+            raise ValueError(f"{self.name}: only a beam has hypotheses to rank again, not {self.config.method}")
+        ranked = copy.copy(self)
+        ranked.rescorer = rescorer(self, other, weight)
+        return ranked
+
     def write(self, items: Sequence[Any], *, nbest: int = 1, size: int | None = None) -> list[list[Written]]:
         """At most ``nbest`` answers to each item of the task, best first; ``size`` is that of the beam."""
         return self._searched(items, self._spelled, nbest=nbest, size=size)
@@ -92,10 +108,19 @@ class Writer(AskedPredictor):
         for rows, batch in self.task.batches(items):
             # A tape knows the model's own parts by name.
             model = self.writer(self.model if witness.see is not None else twin(self.model))
+            batch = self.moved(batch)
             options: dict[str, Any] = {"nbest": nbest, "alignments": alignments, "generator": generator}
-            for row, found in zip(rows, search(model, self.moved(batch), config, **options), strict=True):
-                answers[row] = [spell(items[row], each) for each in found]
+            if self.rescorer is not None:
+                options |= {"nbest": max(config.size, nbest), "alignments": True}
+            for number, (row, hypotheses) in enumerate(zip(rows, search(model, batch, config, **options), strict=True)):
+                if self.rescorer is not None:
+                    source = {name: tensor[number] for name, tensor in batch.items() if isinstance(tensor, Tensor)}
+                    hypotheses = self.rescorer(source, hypotheses, self._texts(items[row], hypotheses))[:nbest]
+                answers[row] = [spell(items[row], each) for each in hypotheses]
         return answers
+
+    def _texts(self, item: Any, hypotheses: Sequence[decode.Hypothesis]) -> list[str]:
+        return [str(self.task.write(each.tokens, item)) for each in hypotheses]
 
     def writer(self, model: Any) -> Any:
         """What searches are made with: the model, or one that limits what it writes."""

@@ -12,8 +12,8 @@ The listener is a bidirectional LSTM over frames of sound with pyramidal layers 
 In training one character in ten that is fed back is drawn from the system's own distribution instead of the transcript
 (``sampling``), so that it learns to go on after a mistake.
 
-Deviations: dropout; the lowest layer can read ``join`` frames at once, and CTC can be a second loss (``ctc``). There is
-no language model; see ``decode`` for the beam and its length penalty.
+Deviations: dropout; the lowest layer can read ``join`` frames at once, and CTC can be a second loss (``ctc``). What
+the beam found is ranked again by a language model with ``--rescore RUN`` (:mod:`regard.decode.rescoring`).
 """
 
 from __future__ import annotations

@@ -65,6 +65,11 @@ class RunningText(RunningTask):
             raise ValueError(f"{text[ids.index(UNKNOWN)]!r} is not among the characters of the text it was trained on")
         return ids
 
+    def line(self, text: str) -> list[int]:
+        """The ids of a text that is a line of its own: between two line ends, where those are known."""
+        end = [token for token in self._numbers("\n").tolist() if token != UNKNOWN]
+        return [*end, *self.encode(f"{text}\n" if end else text)]
+
     def read(self, question: Any) -> Prompt:
         ids, most = self.encode(question.prompt), self.config.length
         if not ids:
