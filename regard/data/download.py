@@ -290,8 +290,8 @@ def locate(data: Path | str) -> Path:
         raise ValueError(f"{looked}. If it has moved, say where with --data")
     if str(data) not in SETS:
         raise ValueError(f"{looked}; no known data set is called {str(data)!r}: {nearest(str(data), SETS)}")
-    known = SETS[str(data)]
-    how = _by_hand(str(data), known) if known.files is None else f"To download it: regard data get {data}"
+    data_set = SETS[str(data)]
+    how = _by_hand(str(data), data_set) if data_set.files is None else f"To download it: regard data get {data}"
     raise ValueError(f"{looked}. {how}")
 
 
@@ -302,16 +302,16 @@ def get(name: str, *, progress: bool | None = None) -> Path:
     """
     if name not in SETS:
         raise ValueError(f"no data set is called {name!r}: {nearest(name, SETS)}")
-    known = SETS[name]
+    data_set = SETS[name]
     folder = cache() / name
-    if known.files is None:
-        raise ValueError(f"{name} cannot be fetched for you. {_by_hand(name, known)}")
-    homes = known.homes
+    if data_set.files is None:
+        raise ValueError(f"{name} cannot be fetched for you. {_by_hand(name, data_set)}")
+    homes = data_set.homes
     if mirror := os.environ.get("REGARD_MIRROR"):
         homes = (f"{mirror.rstrip('/')}/{name}/", *homes)
     bar = sys.stderr.isatty() if progress is None else progress
-    for file, sha256 in known.files.items():
-        _fetch(file, sha256, homes, folder, bar, known.most)
+    for file, sha256 in data_set.files.items():
+        _fetch(file, sha256, homes, folder, bar, data_set.most)
     return folder
 
 
@@ -375,5 +375,5 @@ def _receive(url: str, place: Path, name: str, most: int) -> None:
         print(file=sys.stderr)
 
 
-def _by_hand(name: str, known: DataSet) -> str:
-    return known.by_hand.format(page=known.page, folder=cache() / name)
+def _by_hand(name: str, data_set: DataSet) -> str:
+    return data_set.by_hand.format(page=data_set.page, folder=cache() / name)
