@@ -219,10 +219,10 @@ def _homography(source: np.ndarray, target: np.ndarray) -> np.ndarray:
         ],
         axis=1,
     )
-    wanted = np.broadcast_to(np.concatenate([u, v])[:, None], (n, 8, 1))
+    right = np.broadcast_to(np.concatenate([u, v])[:, None], (n, 8, 1))
     flat = np.abs(np.linalg.det(system)) < 1e-6  # three corners in a line
     system[flat] = np.eye(8)
-    solved = np.linalg.solve(system, wanted)[..., 0]
+    solved = np.linalg.solve(system, right)[..., 0]
     matrix = np.concatenate([solved, np.ones((n, 1))], -1).reshape(n, 3, 3)
     matrix[flat] = np.eye(3)
     return matrix

@@ -70,7 +70,7 @@ def _cooked(foods: list[str], vessel: str, size: int, random: np.random.Generato
     cells = random.permutation(4)
     for food, cell in zip(foods, cells.tolist()):
         row, column = divmod(cell, 2)
-        down, right = ((each - 0.5) * 0.42 + random.uniform(-0.03, 0.03) for each in (row, column))
+        down, right = ((index - 0.5) * 0.42 + random.uniform(-0.03, 0.03) for index in (row, column))
         patch = (x - right) ** 2 + (y - down) ** 2 < random.uniform(0.12, 0.16) ** 2
         paint = np.asarray(FOODS[food], np.float32) + random.uniform(-15, 15, 3).astype(np.float32)
         image[:, patch] = paint[:, None]

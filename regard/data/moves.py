@@ -85,23 +85,23 @@ def check(size: int, frames: int, most: int, least: int = 1) -> None:
 
 def caption(events: Sequence[Event]) -> str:
     """What happens, in its order."""
-    return " then ".join(f"a {each.colour} {each.shape} moves {each.direction}" for each in events)
+    return " then ".join(f"a {event.colour} {event.shape} moves {event.direction}" for event in events)
 
 
 def mentioned(words: Sequence[str], events: Sequence[Event]) -> list[tuple[int, int]]:
     """Which words tell of which events: (number of the word, number of the event) for the shapes and directions of
     each clause whose colour and shape an event has."""
     names = {(event.colour, event.shape): number for number, event in enumerate(events)}
-    found, current = [], None
+    mentions, current = [], None
     for place, word in enumerate(words):
         if word == "then":
             current = None
         elif place and (words[place - 1], word) in names:
             current = names[words[place - 1], word]
-            found.append((place, current))
+            mentions.append((place, current))
         elif current is not None and word in DIRECTIONS:
-            found.append((place, current))
-    return found
+            mentions.append((place, current))
+    return mentions
 
 
 def vocabulary() -> list[str]:
