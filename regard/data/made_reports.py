@@ -38,7 +38,7 @@ class Report(NamedTuple):
 
 
 def report(random: np.random.Generator, train: bool) -> Report:
-    """One report; ``train`` says which names there are."""
+    """One report, with the names for training if ``train``, else with the others."""
     if random.random() < 0.5:
         name, role = f"{_name(random, train)} {_one(random, _FIRMS)}", ""
         aside = f"which employs {int(random.integers(2, 99))} people"
@@ -52,8 +52,8 @@ def report(random: np.random.Generator, train: bool) -> Report:
     between = f" , {aside} ," if random.random() < 0.4 else ""
     adjective = f"{_one(random, _ADJECTIVES)} " if random.random() < 0.5 else ""
     after = f" {_one(random, _REASONS)}" if random.random() < 0.5 else ""
-    said = f" , {_name(random, train)} said" if random.random() < 0.3 else ""
-    sentences = [f"{before}{role}{name}{between} {past} the {adjective}{thing}{place}{after}{said} ."]
+    attribution = f" , {_name(random, train)} said" if random.random() < 0.3 else ""
+    sentences = [f"{before}{role}{name}{between} {past} the {adjective}{thing}{place}{after}{attribution} ."]
     if random.random() < 0.5:
         who = f"{_name(random, train)} of {_name(random, train)}"
         other = f"{who} {_one(random, _SPEAKERS)} that {_one(random, _WORDS)} ."

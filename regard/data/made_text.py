@@ -24,7 +24,7 @@ NUMBERS = ("singular", "plural")
 
 
 class Sentence(NamedTuple):
-    """A sentence up to its verb, which is left to be said.
+    """A sentence, cut at its verb.
 
     Attributes:
         words: what stands before the verb.
