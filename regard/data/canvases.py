@@ -155,8 +155,8 @@ class Distorted:
     def paint(self, digits: np.ndarray, chosen: np.ndarray, plan: Plan) -> np.ndarray:
         canvas = np.empty((len(chosen), self.size, self.size), np.float32)
         if self.how == "E":
-            here, basis = _rubber(self.size, self.digit)
-            _run("bend", len(chosen), self.size**2, digits[:, 0], chosen, here + basis @ plan["pull"], canvas)
+            rest, basis = _rubber(self.size, self.digit)
+            _run("bend", len(chosen), self.size**2, digits[:, 0], chosen, rest + basis @ plan["pull"], canvas)
         else:
             projected(digits, chosen, plan["matrix"], canvas)
         return canvas[:, None]
@@ -232,8 +232,8 @@ def _homography(source: np.ndarray, target: np.ndarray) -> np.ndarray:
 def _rubber(size: int, digit: int) -> tuple[np.ndarray, np.ndarray]:
     """Where the pixels of a canvas lie on the digit at rest (size², 2), and how far they follow each pull."""
     steps = (np.arange(size) + 0.5) * digit / size
-    here = np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2)
-    return here.astype(np.float32), _thin_plate(here, digit)
+    rest = np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2)
+    return rest.astype(np.float32), _thin_plate(rest, digit)
 
 
 def _thin_plate(places: np.ndarray, size: int) -> np.ndarray:

@@ -20,7 +20,7 @@ MOST = 8
 
 
 class Turn(NamedTuple):
-    """Who speaks, empty if that is not said, and the words from ``first`` to before ``end`` of the dialogue, the
+    """Who speaks, empty if unknown, and the words from ``first`` to before ``end`` of the dialogue, the
     speaker's name not among them."""
 
     speaker: str
@@ -129,7 +129,7 @@ _PEOPLE = {"M": "man", "W": "woman"}
 
 def make(count: int, dice: random.Random) -> list[Any]:
     """Dialogues of a man and a woman with plans of their own, in DREAM's format. Two of the three choices are
-    mentioned; which is right depends on who is asked about."""
+    mentioned; which is right depends on whose plan the question is about."""
     dialogues: list[Any] = []
     for number in range(count):
         plans = {verb: dict(zip(_PEOPLE, dice.sample(things, 2))) for verb, things in _PLANS.items()}

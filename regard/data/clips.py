@@ -230,8 +230,10 @@ def _same_width(clips: Sequence[Clip], folder: Path) -> None:
         raise ValueError(f"{folder}: some clips have features and others pictures of frames; all must have the same")
     widths = {clip.features.shape[1]: clip.name for clip in clips if clip.features is not None}
     if len(widths) > 1:
-        (one, name), (other, its) = list(widths.items())[:2]
-        raise ValueError(f"{folder}: the frames of {name} have {one} features and those of {its} {other}")
+        (width, name), (other_width, other_name) = list(widths.items())[:2]
+        raise ValueError(
+            f"{folder}: the frames of {name} have {width} features and those of {other_name} {other_width}"
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -258,7 +260,8 @@ def _divided(clips: Sequence[Clip], folder: Path) -> Splits:
 
 
 def _first(videos: list[list[Clip]], count: int, leave: int) -> tuple[list[Clip], list[list[Clip]]]:
-    """As many of the first videos as have ``wanted`` clips, at least one and not the last ``leave``; and the others."""
+    """The clips of the first videos that have ``count`` together, at least one video and none of the last ``leave``;
+    and the other videos."""
     taken: list[Clip] = []
     number = 0
     while number < len(videos) - leave and (not number or len(taken) < count):

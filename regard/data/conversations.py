@@ -9,7 +9,7 @@
   ``inner_start`` to ``inner_end`` of one of them, or its speaker.
 
 Free answers of CoQA become spans as in its paper: that part of the support which has most words in common with the
-answer. Behind every text stand the words yes, no and unknown, which can be pointed at, too.
+answer. Every text is followed by the words yes, no and unknown, so that a span can be one of them.
 """
 
 from __future__ import annotations
@@ -341,8 +341,8 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
 
 
 def _renamed(name: str, dice: random.Random) -> str:
-    """A name, or in a third of the cases one that hardly any other story has, so that names are known by where they
-    stand."""
+    """A name, or in a third of the cases a made-up one that hardly any other story has, so that names must be
+    recognized by their place."""
     if dice.random() < 2 / 3:
         return name
     return (dice.choice(_BEGINS) + dice.choice(_MIDDLES) + dice.choice(_ENDS)).capitalize()

@@ -80,11 +80,13 @@ def _explain_half(path: Path, source: str, target: str) -> None:
     if not path.is_dir():
         return
     names = {file.name.removesuffix(".gz") for file in path.iterdir()}
-    for have, lack in ((source, target), (target, source)):
+    for present, missing in ((source, target), (target, source)):
         for name in sorted(names):
             stem, _, ending = name.rpartition(".")
-            if stem.startswith("train") and ending == have and f"{stem}.{lack}" not in names:
-                raise ValueError(f"{path}: {name} is there, but not {stem}.{lack}: each language has a file of its own")
+            if stem.startswith("train") and ending == present and f"{stem}.{missing}" not in names:
+                raise ValueError(
+                    f"{path}: {name} is there, but not {stem}.{missing}: each language has a file of its own"
+                )
 
 
 def _corpora(path: Path, source: str, target: str, columns: tuple[int, int] | None) -> dict[str, Files]:

@@ -107,15 +107,15 @@ class Store:
         photograph must be decoded to know."""
         errors: dict[Photograph, str] = {}
         keys, index = self._filled(photos, batch, progress, errors)
-        why = {
+        messages = {
             keys[photo]: message for photo, message in errors.items() if photo in keys
         }  # files of one content are tried once
-        return errors | {photo: why[key] for photo, key in keys.items() if key not in index}
+        return errors | {photo: messages[key] for photo, key in keys.items() if key not in index}
 
     def _filled(
         self, photos: Sequence[Photograph], batch: int, progress: bool | None, errors: dict[Photograph, str] | None
     ) -> tuple[dict[Photograph, bytes], dict[bytes, int]]:
-        """The key of each photograph, and the row of each key, after what is missing was computed; see
+        """The key of each photograph, and the row of each key, once missing features are computed; see
         :func:`_noted`."""
         keys: dict[Photograph, bytes] = {}
         for photo in dict.fromkeys(photos):

@@ -1,14 +1,15 @@
 """Generated graphs, each with something that only the right network can use.
 
 ==============  =====================================================================================================
-``sbm``         one stochastic block model: 4 classes of nodes that prefer their own kind and speak with its words,
-                noisily. A network that sees one node at a time is right for about 6 in 10.
+``sbm``         one stochastic block model: 4 classes of nodes that are joined mostly to their own, with noisy words.
+                A network that sees one node at a time is right for about 6 in 10.
 ``lookup``      many small graphs (Brody, Alon & Yahav 2021, arXiv:2105.14491): k queries look at k keys, each of which
                 has an attribute and a value, and want the value of the key with their attribute. GAT ranks keys alike
                 for all queries and can serve only one; GATv2 serves all.
-``communities`` many graphs, new communities in each, several labels a node: those of its community. One node in three
-                says them clearly, the others say something else, louder. Who speaks clearly is marked, so a network
-                that can choose whom to listen to is right, and one that takes the mean of its neighbours is not.
+``communities`` many graphs, new communities in each, several labels a node: those of its community. The
+                features of one node in three show them clearly, those of the others are noise, and louder. Clear
+                nodes are marked, so a network that can choose among its neighbours is right, and one that takes
+                their mean is not.
 ==============  =====================================================================================================
 """
 
@@ -84,8 +85,8 @@ def lookup(keys: int, graphs: int, seed: int) -> list[Graph]:
 def communities(nodes: int, graphs: int, seed: int, *, labels: int = 12, groups: int = 6) -> list[Graph]:
     """Graphs of ``groups`` communities with two to four of ``labels`` labels each.
 
-    Features are a mark, 1 for those who speak clearly, and a number for each label: near 1 or −1 as the label holds or
-    not; of the others, noise three times as loud.
+    Features are a mark, 1 for clear nodes, and a number for each label: of clear nodes near 1 or −1 as the label holds
+    or not, of the others noise three times as loud.
     """
     random = np.random.default_rng([seed, 3])
     generated = []

@@ -1,4 +1,4 @@
-"""One graph: what its nodes look like, which are joined, and what is known of them.
+"""One graph: the features of its nodes, their edges, labels and splits.
 
 Letters: N nodes, E edges, F features, C classes. An edge goes from a source to a target; the target attends.
 """
@@ -20,7 +20,7 @@ from regard.data.sparse import is_sparse, starts_of, sums
 from regard.edges import Edges
 
 NOWHERE = -1
-"""The split of a node that none uses, and the class of a node of which none is known."""
+"""The split of a node that is in none, and the class of a node without a label."""
 
 _SPELLINGS = {"train": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2, "": NOWHERE}
 

@@ -39,7 +39,7 @@ class Numbers(NamedTuple):
     boxes: np.ndarray
 
     def part(self, rows: slice) -> Numbers:
-        """Some of them."""
+        """The numbers of some rows."""
         return Numbers(self.digits[rows], self.boxes[rows])
 
 
@@ -95,8 +95,7 @@ def _cut(boxes: np.ndarray) -> np.ndarray:
 
 
 def made(random: np.random.Generator, labels: np.ndarray, most: int) -> Numbers:
-    """As many numbers of one to ``most`` digits as there are ``labels`` (n,), from which the digits are taken, in rows
-    that rise or fall a little."""
+    """n generated numbers of one to ``most`` digits, drawn from ``labels`` (n,), in rows that rise or fall a little."""
     n = len(labels)
     digits, boxes = np.full((n, most), -1), np.zeros((n, most, 4), np.float32)
     for row, length in enumerate(random.integers(1, most + 1, n)):

@@ -94,7 +94,7 @@ class Nouns:
 
     @classmethod
     def learn(cls, described: Sequence[Sequence[str]], most: int) -> Nouns:
-        """From the captions of each photograph: the ``most`` nouns that are said of the most photographs."""
+        """From the captions of each photograph: the ``most`` nouns that occur with the most photographs."""
         uses, after, ends = Counter[str](), Counter[str](), Counter[str]()
         sentences = [[_WORD.findall(caption.lower()) for caption in captions] for captions in described]
         for words in (words for captions in sentences for words in captions):

@@ -23,7 +23,7 @@ from regard.data import SPLITS, untrusted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
-"""What a file may hold, whatever its name is: Pillow knows more, and starts a program for one of them."""
+"""Formats that are read, whatever a file is called; Pillow knows more, and starts a program for one of those."""
 MOST_PIXELS, MOST_CLASSES = 1 << 26, 1 << 16
 _IMAGES, _LABELS = 2051, 2049  # the magic numbers: unsigned bytes in three dimensions and in one
 _PARTS = {"train": "train", "test": "t10k"}
@@ -43,7 +43,7 @@ class Pictures:
         return len(self.label)
 
     def part(self, rows: slice | np.ndarray) -> Pictures:
-        """Some of them."""
+        """The pictures of some rows."""
         names = None if self.names is None else list(np.asarray(self.names, dtype=object)[rows])
         return Pictures(self.image[rows], self.label[rows], self.classes, names)
 

@@ -81,10 +81,10 @@ def _basis(letter: str, stroke: int) -> np.ndarray:
         for a, b, c, d in zip(padded, padded[1:], padded[2:], padded[3:]):
             quadratic = 2 * b + (c - a) * share + (2 * a - 5 * b + 4 * c - d) * share**2
             curves.append((quadratic + (3 * b - a - 3 * c + d) * share**3) / 2)
-    fine = np.concatenate([*curves, np.eye(count)[-1:]])
-    along = np.concatenate([[0], np.hypot(*np.diff(fine @ controls, axis=0).T).cumsum()])
+    dense = np.concatenate([*curves, np.eye(count)[-1:]])
+    along = np.concatenate([[0], np.hypot(*np.diff(dense @ controls, axis=0).T).cumsum()])
     places = np.linspace(0, along[-1], max(2, round(float(along[-1]) / STEP) + 1))
-    return np.stack([np.interp(places, along, side) for side in fine.T], 1)
+    return np.stack([np.interp(places, along, side) for side in dense.T], 1)
 
 
 def glyph(letter: str, random: np.random.Generator | None = None, jitter: float = 0.035) -> list[np.ndarray]:

@@ -1,8 +1,8 @@
-"""Speech that is made: by a synthesizer of a page, whose truth is known to the sample, or by flite or espeak-ng.
+"""Generated speech: by a small synthesizer, with its text known to the sample, or by flite or espeak-ng.
 
 The synthesizer needs numpy alone. It speaks letters: a vowel is the harmonics of a pitch under three formants, a
 consonant noise in a band, voiced or not, after a closure if it is a stop. A :class:`Voice` has its own pitch, length of
-vocal tract and pace. What it says is made to be told apart, not to be pleasant.
+vocal tract and pace. Its letters are meant to be distinguishable, not pleasant.
 
 :func:`spoken` asks flite (https://github.com/festvox/flite) or espeak-ng (https://github.com/espeak-ng/espeak-ng),
 where they are installed, to say a text. A voice is named ``flite/slt`` or ``espeak/en-us+m3``.
@@ -158,16 +158,16 @@ def joined(
     quiet."""
     pieces: list[np.ndarray] = []
     times = np.zeros((len(parts), 2))
-    reached = 0
+    position = 0
     for number in range(len(parts) + 1):
-        near = parts[min(number, len(parts) - 1)]
+        neighbour = parts[min(number, len(parts) - 1)]
         pause = round(random.uniform(*gaps) * rate)
-        pieces.append((_quiet(near) * random.standard_normal(pause)).astype(np.float32))
-        reached += pause
+        pieces.append((_quiet(neighbour) * random.standard_normal(pause)).astype(np.float32))
+        position += pause
         if number < len(parts):
-            pieces.append(near)
-            times[number] = reached / rate, (reached + len(near)) / rate
-            reached += len(near)
+            pieces.append(neighbour)
+            times[number] = position / rate, (position + len(neighbour)) / rate
+            position += len(neighbour)
     return np.concatenate(pieces), times
 
 
@@ -217,7 +217,7 @@ def collection(lines: Sequence[tuple[str, str]], rate: int = sound.RATE, tell: A
     """Texts and the voice of each → waves, kept in the cache, so that each collection is spoken once.
 
     Args:
-        tell: called with the number done so far, for someone who waits.
+        tell: called with the number of texts spoken so far.
     """
     key = hashlib.sha256("\n".join(f"{voice}\t{text}" for text, voice in lines).encode()).hexdigest()[:16]
     place = cache() / "speech" / f"{key}-{rate}.npz"

@@ -1,4 +1,4 @@
-"""Generated clips: coloured shapes that move over a canvas, one after another, with what is true of them.
+"""Generated clips: coloured shapes that move over a canvas, one after another, with their captions.
 
     a red circle moves left · a red circle moves left then a blue square moves up
 
@@ -47,7 +47,7 @@ def draw(random: np.random.Generator, size: int = 32, frames: int = 12, most: in
     pixels[:] = random.uniform(200, 250)  # paper of some grey
     kinds = random.choice(len(SHAPES) * len(COLOURS), count, replace=False)
     free = frames - count * LASTS
-    pauses = np.sort(random.integers(0, free + 1, count))  # frames without an event before each of them, in all
+    pauses = np.sort(random.integers(0, free + 1, count))  # frames without an event before each event, in total
     events = []
     for number, (kind, pause) in enumerate(zip(kinds.tolist(), pauses.tolist())):
         shape, colour = SHAPES[kind % len(SHAPES)], list(COLOURS)[kind // len(SHAPES)]

@@ -35,14 +35,16 @@ def find(path: Path, prefix: str, endings: Sequence[str]) -> dict[str, Path]:
     for split, words in WORDS.items():
         candidates = [file for file in files if any(word in file.name[len(prefix) :].lower() for word in words)]
         if len(candidates) > 1:
-            raise ValueError(f"{path}: {_few(candidates)} might all be for {split}: say how names begin with files=…")
+            raise ValueError(
+                f"{path}: {_shortened(candidates)} might all be for {split}: say how names begin with files=…"
+            )
         if candidates:
             by_split[split] = candidates[0]
     if len(files) == 1:
         return {"train": files[0]}
     if "train" not in by_split:
         condition = f" whose name begins with {prefix!r}" if prefix else ""
-        listing = _few([file for file in sorted(path.iterdir()) if file.is_file()])
+        listing = _shortened([file for file in sorted(path.iterdir()) if file.is_file()])
         raise ValueError(f"{path}: there is no file for train{condition}; there are {listing}")
     return by_split
 
@@ -85,6 +87,6 @@ def _is_data(path: Path, endings: Sequence[str]) -> bool:
     return not any(word in name for word in _NOTES) and (not endings or name.endswith(tuple(endings)))
 
 
-def _few(paths: Sequence[Path]) -> str:
+def _shortened(paths: Sequence[Path]) -> str:
     names = [path.name for path in paths]
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -64,7 +64,7 @@ def read(
 
 
 def contents(source: Source, max_bytes: int = MAX_BYTES) -> bytes:
-    """The bytes of the file, if they are not too many."""
+    """The bytes of a file, at most ``max_bytes``."""
     if isinstance(source, bytes):
         _check_bytes(len(source), max_bytes, "the image")
         return source

@@ -125,9 +125,9 @@ def read(folder: Path, name: str) -> list[Graph]:
         _matrix, (at("allx"), at("tx"))
     )
     train_size, labels, test_labels = len(_array(at("y"))), _array(at("ally")), _array(at("ty"))
-    for part, have, want in (("ally", len(labels), shape[0]), ("ty", len(test_labels), test_shape[0])):
-        if have != want:
-            raise ValueError(f"{at(part)}: {have} rows of labels for {want} rows of features")
+    for part, actual, expected in (("ally", len(labels), shape[0]), ("ty", len(test_labels), test_shape[0])):
+        if actual != expected:
+            raise ValueError(f"{at(part)}: {actual} rows of labels for {expected} rows of features")
     if test_labels.shape[1] != labels.shape[1]:
         raise ValueError(f"{at('ty')}: {test_labels.shape[1]} classes, but {labels.shape[1]} in {at('ally').name}")
     if len(test) != test_shape[0] or test_shape[1] != shape[1]:
@@ -138,8 +138,8 @@ def read(folder: Path, name: str) -> list[Graph]:
     row, column = np.concatenate([rows, test[test_rows]]), np.concatenate([columns, test_columns])
     order = np.lexsort((column, row))
     row, column = row[order], column[order]
-    if (twice := (np.diff(row) == 0) & (np.diff(column) == 0)).any():
-        node, feature = (int(part[:-1][twice][0]) for part in (row, column))
+    if (repeated := (np.diff(row) == 0) & (np.diff(column) == 0)).any():
+        node, feature = (int(part[:-1][repeated][0]) for part in (row, column))
         raise ValueError(f"{at('allx')}: feature {feature} of node {node} is there twice")
     with np.errstate(over="ignore"):  # what does not fit into float32 is not finite, and named by Graph.checked
         value = np.concatenate([values, test_values])[order].astype(np.float32)

@@ -86,7 +86,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _classes(path: Path, ids: list[Any], labels: list[Any]) -> tuple[torch.Tensor, list[str] | None]:
-    """The labels of nodes: one each, or for each as many zeros and ones."""
+    """The labels of nodes: one each, or a list of zeros and ones each, all as long."""
     width = next((len(label) for label in labels if isinstance(label, list)), None)
     for node, label in zip(ids, labels):
         if width is None:
@@ -121,8 +121,8 @@ def _merged(part: np.ndarray, split: np.ndarray) -> np.ndarray:
         return np.zeros_like(part)
     for node in np.flatnonzero(sizes[part] < 3):
         after = int(np.searchsorted(large, node))
-        beside = [large[place] for place in (after - 1, after) if 0 <= place < len(large)]
-        same = [other for other in beside if split[other] == split[node]] or beside
+        neighbours = [large[place] for place in (after - 1, after) if 0 <= place < len(large)]
+        same = [other for other in neighbours if split[other] == split[node]] or neighbours
         part[node] = part[same[0]]
     return part
 

@@ -1,4 +1,4 @@
-"""Recipes as they lie on disk, and what an ingredient is called without its amount.
+"""Recipes as they lie on disk, and the names of ingredients without amounts.
 
 A folder has one or more files ``*.jsonl`` with a JSON object a line::
 
@@ -105,7 +105,7 @@ def _texts(value: Any) -> list[str]:
 
 def divided(recipes: Sequence[Recipe]) -> Splits:
     """Of the recipes with a photograph, by their titles alone, one in six is for validation and one in four for test;
-    all others are for training, but for those with the title of one that is held out. Recipes that share a photograph
+    all others are for training, except those with the title of one that is held out. Recipes that share a photograph
     stay together."""
     keys = _shared(recipes)
     titles = {key for key, recipe in zip(keys, recipes) if recipe.photograph is not None}
@@ -170,7 +170,7 @@ _AMOUNTS = """
     five six seven eight nine ten dozen taste preference least enough needed other favorite favourite
     """
 _PASSED = frozenset(_AMOUNTS.split())
-"""Amounts, and what is done to an ingredient before it is one: no part of its name."""
+"""Amounts and preparations: no part of an ingredient's name."""
 
 
 def plain(line: str) -> list[str]:
@@ -198,7 +198,7 @@ def singular(word: str) -> str:
 
 
 class Names:
-    """What ingredients are called: one or two words."""
+    """Names of ingredients, one or two words each."""
 
     def __init__(self, known: Iterable[str]):
         self.known = list(known)
@@ -224,7 +224,7 @@ class Names:
         return cls(name for name, count in ranked if count >= least)
 
     def name(self, line: str) -> str | None:
-        """What the ingredient of a line is called; None if that is not known."""
+        """The name of the ingredient in a line; None if it is unknown."""
         words = plain(line)
         if (pair := " ".join(words[-2:])) in self._numbers:
             return pair
@@ -236,5 +236,5 @@ class Names:
         return sorted(names, key=self._numbers.__getitem__)
 
     def number(self, name: str) -> int:
-        """Its place among the known."""
+        """The place of a name in ``known``."""
         return self._numbers[name]

@@ -61,7 +61,7 @@ class TextFile:
 
     @cached_property
     def _has_columns(self) -> bool:
-        """Has each of the first lines a text and equally many tabs? One tab may as well begin a paragraph."""
+        """Does each of the first lines have text before a tab, and all as many tabs? A paragraph may begin with one."""
         with _opened(self.path) as stream:
             lines = [line for line in islice(iter(lambda: stream.readline(LONGEST), b""), 100) if line.strip()]
         return len({line.count(b"\t") for line in lines}) == 1 and all(_COLUMNS.match(line) for line in lines)

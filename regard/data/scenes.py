@@ -139,7 +139,7 @@ def neighbour(things: Sequence[Thing], number: int, relation: str) -> int | None
 
 
 def captions(things: Sequence[Thing]) -> list[str]:
-    """All that can be said: any object first, then how it lies to the others."""
+    """All true captions: any object first, then where it lies, seen from the others."""
     texts = []
     for first, *others in permutations(things):
         for chosen in product(*(relations(first, other) for other in others)):
@@ -162,9 +162,9 @@ def labels(things: Sequence[Thing]) -> list[str]:
 
 
 def questions(things: Sequence[Thing], random: np.random.Generator) -> list[Question]:
-    """What can be asked of a scene: as often something that is there as something that is not, the colour and the shape
-    of whatever is the only one of its shape or colour, and what lies just beside an object, in the next cell. Where
-    that is can be told only by looking for the object first: others lie further to the same side of the scene."""
+    """The questions about a scene: whether an object is there, as often with the answer no; the colour or the shape of
+    an object that is the only one of its shape or colour; the colour and the shape of the object in the cell next to
+    another. For these the other must be found first: more objects lie further to the same side."""
     pool = []
     for number, thing in enumerate(things):
         pool.append(Question(f"is there a {thing.name}?", "yes", "exist", (number,)))
@@ -185,7 +185,7 @@ def questions(things: Sequence[Thing], random: np.random.Generator) -> list[Ques
 
 
 def _absent(things: Sequence[Thing], random: np.random.Generator) -> str:
-    """Something that is not there, but as often as not has the colour or the shape of something that is."""
+    """The name of an object that is not there; two in three have the colour or the shape of one that is."""
     present = {thing.name for thing in things}
     thing = things[int(random.integers(len(things)))]
     same = int(random.integers(3))

@@ -44,7 +44,7 @@ def read(path: Path) -> list[Labelled]:
     """The sentences of a file, in their order."""
     lines = untrusted.read(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
     columns: _Columns | None = None
-    found = []
+    sentences = []
     for number, raw in enumerate(lines, 1):
         if b"\0" in raw:
             raise ValueError(f"{path}:{number}: not text; UTF-16 is to be saved as UTF-8 first")
@@ -58,8 +58,8 @@ def read(path: Path) -> list[Labelled]:
             columns, heading = _layout(line, f"{path}:{number}")
             if heading:
                 continue
-        found.append(_labelled(line, columns, f"{path}:{number}"))
-    return found
+        sentences.append(_labelled(line, columns, f"{path}:{number}"))
+    return sentences
 
 
 def _labelled(line: str, columns: _Columns, place: str) -> Labelled:

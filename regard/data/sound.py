@@ -55,7 +55,7 @@ def read(source: Path | bytes, rate: int = RATE, longest: float = LONGEST) -> np
 
 
 def load(source: Path | bytes, longest: float = LONGEST) -> tuple[np.ndarray, int]:
-    """As :func:`read`, at the samples a second that the file has; and how many these are."""
+    """As :func:`read`, at the rate of the file; and that rate."""
     try:
         import soundfile  # type: ignore[import-untyped]
     except ImportError:
@@ -78,7 +78,7 @@ def load(source: Path | bytes, longest: float = LONGEST) -> tuple[np.ndarray, in
             # What a header claims is not yet memory: no more than this is read.
             wave = file.read(min(file.frames, most + 1), dtype="float32", always_2d=True) if file.frames else None
             rate, seconds = file.samplerate, file.frames / file.samplerate
-    except (soundfile.SoundFileError, TypeError) as error:  # TypeError of .raw files, whose rate nobody can know
+    except (soundfile.SoundFileError, TypeError) as error:  # TypeError of .raw files, which do not say their rate
         reason = str(error).split(": ", 1)[-1].strip(" .")
         raise ValueError(f"{name}: not sound that can be read, such as WAV or FLAC ({reason})") from None
     if wave is None or not len(wave):
@@ -150,7 +150,7 @@ def resample(wave: np.ndarray, rate: float, target: float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _sinc(up: int, down: int) -> tuple[Tensor, int]:
-    """The filters (up, 1, width) of all phases, and how many samples before its own each begins."""
+    """The filters (up, 1, width) of all phases, and the number of samples before its own at which each begins."""
     cutoff = min(1.0, up / down) * 0.99
     left = math.ceil(_ZEROS / cutoff)
     offsets = torch.arange(-left, left + down + 1, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Stories with questions: bAbI's text, JSON lines, and what one types."""
+"""Stories with questions: bAbI's text, JSON lines, and typed text."""
 
 from __future__ import annotations
 

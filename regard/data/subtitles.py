@@ -18,7 +18,7 @@ FORMATS = ("srt", "vtt")
 
 
 class Timed(Protocol):
-    """A word, and from when to when it is said."""
+    """A word, and the seconds at which it begins and ends."""
 
     @property
     def word(self) -> str: ...
@@ -49,12 +49,12 @@ def cues(words: Iterable[Timed]) -> list[Cue]:
     finished: list[Cue] = []
     for group in groups:
         pieces = [piece for word in group for piece in _pieces(word.word)]
-        reached = finished[-1].end if finished else 0.0
+        shown_until = finished[-1].end if finished else 0.0
         for lines in _cut(pieces):
-            start = max(group[0].start, reached)
+            start = max(group[0].start, shown_until)
             least = max(SHORTEST, sum(map(len, lines)) / SPEED)
-            reached = max(group[-1].end, start + least)
-            finished.append(Cue(start, reached, lines))
+            shown_until = max(group[-1].end, start + least)
+            finished.append(Cue(start, shown_until, lines))
     return finished
 
 
@@ -64,7 +64,7 @@ def _pieces(word: str) -> list[str]:
 
 
 def _cut(pieces: Sequence[str]) -> list[tuple[str, ...]]:
-    """Lines for as many cues as are needed: one, unless a word had to be cut."""
+    """The lines of each cue that is needed: one cue, unless a word had to be cut."""
     blocks, pending = [], []  # type: ignore[var-annotated]
     for piece in pieces:
         if wrapped([*pending, piece]) is None:

@@ -156,9 +156,9 @@ def _turn(entry: Any, place: str) -> Pair:
             raise ValueError(f"{place}: {key} is {untrusted.shown(entry.get(key))}, not a {kind.__name__}")
     (question,) = _texts(entry["Question"], f"{place}: Question")
     history = [clean(turn) for turn in entry["History"] if isinstance(turn, str)]
-    about, turns = history[:2], history[2:]
+    topic, turns = history[:2], history[2:]
     return Pair(
-        " | ".join([question, *about, *turns[-TURNS:]]), _texts(entry["Rewrite"], f"{place}: Rewrite"), question
+        " | ".join([question, *topic, *turns[-TURNS:]]), _texts(entry["Rewrite"], f"{place}: Rewrite"), question
     )
 
 
@@ -174,8 +174,8 @@ def _archive(path: Path) -> list[Pair]:
             raise ValueError(f"{path}: {name} has no document {document}")
         title, _, rest = texts[document].strip().partition("\n")
         while rest.startswith("\t"):  # a title may go on in the next line
-            more, _, rest = rest.partition("\n")
-            title = f"{title} {more}"
+            continuation, _, rest = rest.partition("\n")
+            title = f"{title} {continuation}"
         keyphrases = dict.fromkeys(clean(phrase).lower() for phrase in phrases.splitlines() if phrase.strip())
         if not keyphrases or not title.strip():
             raise ValueError(f"{path}: {name}: there is no text, or no phrase")

@@ -1,8 +1,8 @@
 """Words with tags: CoNLL's columns and CoNLL-U, plain or gzipped.
 
-CoNLL: a word a line, columns with tabs or blanks between, the word in the first and its tag in the last, or in the one
-that is asked for; an empty line ends a sentence. CoNLL-U: ten columns with tabs; lines of comments, of words that are
-written as one (``3-4``) and of words that are not written (``3.1``) are left out. Tags of entities (``B-PER``, also
+CoNLL: a word a line, columns with tabs or blanks between, the word in the first and its tag in the last, or in that of
+``column``; an empty line ends a sentence. CoNLL-U: ten columns with tabs; lines of comments, of words that are written
+as one (``3-4``) and of words that are not written (``3.1``) are left out. Tags of entities (``B-PER``, also
 BIOES and the older ``I-PER`` for every word) become BIO: the first word of an entity ``B-``, the others ``I-``. An
 error names file and line.
 """

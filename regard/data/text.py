@@ -45,7 +45,7 @@ class Corpus(Protocol):
 
     @property
     def size(self) -> int:
-        """About how much text there is."""
+        """About how many bytes of text there are."""
 
     def place(self, side: int) -> Path | str:
         """The name of what holds the source (0) or target (1), for messages."""

@@ -111,9 +111,9 @@ class Tokenizer:
         With ``spaced``, a piece that starts a word has the space before it (``" twenty"``), as also the first word has.
         """
         distinct = list(dict.fromkeys(pieces))
-        either = "|".join(_escape(piece) for piece in sorted(distinct, key=len, reverse=True))
+        alternatives = "|".join(_escape(piece) for piece in sorted(distinct, key=len, reverse=True))
         # A piece of a word counts only if another follows it or the word ends there: "cats" is no cat.
-        pattern = rf"(?:{either})(?=$|\s|{either})|{_WORD}" if spaced else _CHARACTER
+        pattern = rf"(?:{alternatives})(?=$|\s|{alternatives})|{_WORD}" if spaced else _CHARACTER
         backend = _whole(pattern, lowercase=False, prefix=spaced)
         vocab = {piece: number for number, piece in enumerate([*SPECIAL, *distinct])}
         backend.model = models.WordLevel(vocab, unk_token=SPECIAL[UNKNOWN])
@@ -186,17 +186,17 @@ class Tokenizer:
             ends[row] = ends[row] if ends[row] >= 0 else ends[row + 1]
         word_of, words = _divide(text, apart)
         # Every id begins a character or goes on with one; its words are those of its characters.
-        inside = [
+        words_in = [
             [word_of[place] for place in range(start, max(end, start + 1)) if word_of[place] >= 0] if start >= 0 else []
             for start, end in zip(starts, ends)
         ]
         # Where one id holds several words, they cannot be told apart and are one.
-        joined = {word for row in inside for word in range(min(row, default=0) + 1, max(row, default=0) + 1)}
+        joined = {word for row in words_in for word in range(min(row, default=0) + 1, max(row, default=0) + 1)}
         number = np.cumsum([word not in joined for word in range(len(words))]) - 1
         merged = [""] * (int(number[-1]) + 1 if len(words) else 0)
         for word, place in zip(words, number):
             merged[place] += word.replace(_UNKNOWN_SIGN, SPECIAL[UNKNOWN])
-        return merged, [int(number[row[0]]) if row else -1 for row in inside]
+        return merged, [int(number[row[0]]) if row else -1 for row in words_in]
 
     def _raw(self, i: int) -> bytes:
         token = self.backend.id_to_token(i)

@@ -1,4 +1,4 @@
-"""What was said before, as one types it: a line for each turn, ``you: …`` or ``agent: …``; any other line is a fact."""
+"""The history of a dialogue, as one types it: a line for each turn, ``you: …`` or ``agent: …``, and for each fact."""
 
 from __future__ import annotations
 

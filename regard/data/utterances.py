@@ -88,12 +88,12 @@ def _table(folder: Path, bad: BadLines, spelled: Callable[[str], str]) -> list[U
         if not line:
             continue
         name, *rest = (part.strip() for part in line.split("\t"))
-        transcript, speaker, *more = [*rest, "", ""]
+        transcript, speaker, *extra = [*rest, "", ""]
         name = os.path.normpath(name)
         text = spelled(transcript)
         if not rest:
             bad.add("unreadable", path, number, "no tab between a file and what is said in it")
-        elif any(more):
+        elif any(extra):
             bad.add("unreadable", path, number, f"{len(rest) + 1} columns; a file, what is said and who says it are 3")
         elif not text:
             why = f": {transcript!r} has no letter" if transcript else ""

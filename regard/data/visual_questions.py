@@ -152,9 +152,9 @@ def _joined(path: Path, answers: Path, year: str, album: Album, bad: BadLines) -
     return joined
 
 
-def _parsed(path: Path, take: Any) -> Any:
+def _parsed(path: Path, extract: Any) -> Any:
     try:
-        return take(json.loads(path.read_text(encoding="utf-8")))
+        return extract(json.loads(path.read_text(encoding="utf-8")))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON ({error})") from None
     except (KeyError, TypeError, AttributeError) as error:
