@@ -155,8 +155,8 @@ class Distorted:
     def paint(self, digits: np.ndarray, chosen: np.ndarray, plan: Plan) -> np.ndarray:
         canvas = np.empty((len(chosen), self.size, self.size), np.float32)
         if self.how == "E":
-            here, basis = _rubber(self.size, self.digit)
-            _run("bend", len(chosen), self.size**2, digits[:, 0], chosen, here + basis @ plan["pull"], canvas)
+            rest, basis = _rubber(self.size, self.digit)
+            _run("bend", len(chosen), self.size**2, digits[:, 0], chosen, rest + basis @ plan["pull"], canvas)
         else:
             projected(digits, chosen, plan["matrix"], canvas)
         return canvas[:, None]
@@ -219,10 +219,10 @@ def _homography(source: np.ndarray, target: np.ndarray) -> np.ndarray:
         ],
         axis=1,
     )
-    wanted = np.broadcast_to(np.concatenate([u, v])[:, None], (n, 8, 1))
+    right = np.broadcast_to(np.concatenate([u, v])[:, None], (n, 8, 1))
     flat = np.abs(np.linalg.det(system)) < 1e-6  # three corners in a line
     system[flat] = np.eye(8)
-    solved = np.linalg.solve(system, wanted)[..., 0]
+    solved = np.linalg.solve(system, right)[..., 0]
     matrix = np.concatenate([solved, np.ones((n, 1))], -1).reshape(n, 3, 3)
     matrix[flat] = np.eye(3)
     return matrix
@@ -232,8 +232,8 @@ def _homography(source: np.ndarray, target: np.ndarray) -> np.ndarray:
 def _rubber(size: int, digit: int) -> tuple[np.ndarray, np.ndarray]:
     """Where the pixels of a canvas lie on the digit at rest (size², 2), and how far they follow each pull."""
     steps = (np.arange(size) + 0.5) * digit / size
-    here = np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2)
-    return here.astype(np.float32), _thin_plate(here, digit)
+    rest = np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2)
+    return rest.astype(np.float32), _thin_plate(rest, digit)
 
 
 def _thin_plate(places: np.ndarray, size: int) -> np.ndarray:

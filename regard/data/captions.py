@@ -34,7 +34,7 @@ _LINE = re.compile(r"(?P<image>[^\t#@]+)#\d+[\t@ ](?P<caption>.*)")
 
 
 class Captioned(NamedTuple):
-    """A photograph and what is said of it."""
+    """A photograph and its captions."""
 
     photograph: Photograph
     captions: list[str]
@@ -44,20 +44,20 @@ Splits = dict[str, list[Captioned]]
 
 
 def read(folder: Path, bad: BadLines | None = None) -> Splits:
-    """The images of each split that there is, in the order of its list."""
+    """The images by split, in the order of their lists."""
     bad = bad or BadLines()
     if not folder.is_dir():
         raise ValueError(f"{folder}: a folder with photographs and captions was expected")
     if any(folder.glob(_TOKENS)):
-        found = read_flickr(folder, bad)
+        splits = read_flickr(folder, bad)
     elif any(folder.glob(_COCO)) or any(folder.glob(f"annotations/{_COCO}")):
-        found = read_coco(folder, bad)
+        splits = read_coco(folder, bad)
     else:
-        found = read_tables(folder, bad)
-    for split, many in found.items():
-        if not many:
+        splits = read_tables(folder, bad)
+    for split, captioned in splits.items():
+        if not captioned:
             raise ValueError(f"{folder}: no image is in the split {split!r}")
-    return found
+    return splits
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -79,14 +79,14 @@ def read_flickr(folder: Path, bad: BadLines) -> Splits:
     images = Album(folder, [folder, *_folders(folder), *sorted(folder.glob("*.zip"))])
     lists = sorted(folder.glob("*Images.txt"))
     if not lists:
-        named = ((name, tokens, 0) for name in captions)
-        return divided(_found(named, captions, images, bad), folder)
+        mentions = ((name, tokens, 0) for name in captions)
+        return divided(_captioned(mentions, captions, images, bad), folder)
     splits: Splits = {}
     for path in lists:
         split = next((split for part, split in _LISTS.items() if f"{part}Images" in path.name), None)
         if split is not None:
-            named = ((name, path, number) for number, name in numbered_lines(path) if name)
-            splits[split] = _found(named, captions, images, bad)
+            mentions = ((name, path, number) for number, name in numbered_lines(path) if name)
+            splits[split] = _captioned(mentions, captions, images, bad)
     return splits
 
 
@@ -105,8 +105,8 @@ def read_coco(folder: Path, bad: BadLines) -> Splits:
         names, captions = _annotations(path, bad)
         places = [folder / part, folder / f"{part}.zip", folder / "images", folder / "images" / part, folder]
         images = Album(folder, places)
-        named = ((name, path, 0) for name in names if name in captions)
-        splits.setdefault(split, []).extend(_found(named, captions, images, bad))
+        mentions = ((name, path, 0) for name in names if name in captions)
+        splits.setdefault(split, []).extend(_captioned(mentions, captions, images, bad))
     if not splits:
         raise ValueError(f"{folder}: no captions_train….json or captions_val….json is in it")
     return splits if set(splits) != {"train"} else divided(splits["train"], folder)
@@ -115,9 +115,9 @@ def read_coco(folder: Path, bad: BadLines) -> Splits:
 def _annotations(path: Path, bad: BadLines) -> tuple[list[str], dict[str, list[str]]]:
     """The names of the images, and the captions of each."""
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        names = {image["id"]: str(image["file_name"]) for image in about["images"]}
-        notes = [(note["image_id"], str(note["caption"])) for note in about["annotations"]]
+        content = json.loads(path.read_text(encoding="utf-8"))
+        names = {image["id"]: str(image["file_name"]) for image in content["images"]}
+        notes = [(note["image_id"], str(note["caption"])) for note in content["annotations"]]
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON ({error})") from None
     except (KeyError, TypeError) as error:
@@ -174,7 +174,7 @@ def _table(folder: Path, bad: BadLines) -> list[Captioned]:
     path = folder / TABLE
     captions, first = read_table(path, bad)
     images = Album(folder, [folder, folder / "images", *sorted(folder.glob("*.zip"))])
-    return _found(((name, path, first[name]) for name in captions), captions, images, bad)
+    return _captioned(((name, path, first[name]) for name in captions), captions, images, bad)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -185,18 +185,18 @@ def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir())
 
 
-def _found(
-    named: Iterable[tuple[str, Path, int]], captions: Mapping[str, Sequence[str]], images: Album, bad: BadLines
+def _captioned(
+    mentions: Iterable[tuple[str, Path, int]], captions: Mapping[str, Sequence[str]], images: Album, bad: BadLines
 ) -> list[Captioned]:
-    """Images by name, each with the place that names it."""
-    found = []
-    for name, path, number in named:
+    """The images of ``mentions``: a name, and the file and line that mention it."""
+    captioned = []
+    for name, path, number in mentions:
         photograph = images.find(name)
         if photograph is None:
-            looked = ", ".join(str(place) for place in images.places)
-            bad.add("without an image", path, number, f"{name} is not in {looked}")
+            places = ", ".join(str(place) for place in images.places)
+            bad.add("without an image", path, number, f"{name} is not in {places}")
         elif name not in captions:
             bad.add("without a caption", path, number, f"{name} has no caption")
         else:
-            found.append(Captioned(photograph, list(captions[name])))
-    return found
+            captioned.append(Captioned(photograph, list(captions[name])))
+    return captioned

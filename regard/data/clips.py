@@ -38,7 +38,7 @@ _CUT = re.compile(r"(?P<video>.{11})_\d+_\d+(?:\.\w+)?")
 
 
 class Clip(NamedTuple):
-    """A clip and what is said of it: the features (frames, width) of its frames, or where their pictures are."""
+    """A clip and its captions: the features (frames, width) of its frames, or where their pictures are."""
 
     name: str
     captions: list[str]
@@ -50,7 +50,7 @@ Splits = dict[str, list[Clip]]
 
 
 def read(folder: Path, bad: BadLines | None = None) -> Splits:
-    """The clips of each split that there is."""
+    """The clips by split."""
     bad = bad or BadLines()
     if not folder.is_dir():
         raise ValueError(f"{folder}: a folder with clips and captions was expected")
@@ -58,21 +58,21 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
     if parts:
         if "train" not in parts:
             raise ValueError(f"{folder}: no train/{TABLE} is in it")
-        found = {split: _table(part, bad) for split, part in parts.items()}
+        splits = {split: _table(part, bad) for split, part in parts.items()}
     elif labels := sorted(folder.glob(_LABELS)):
-        found = _divided([clip for path in labels for clip in _labelled(path, bad)], folder)
+        splits = _divided([clip for path in labels for clip in _labelled(path, bad)], folder)
     elif (folder / TABLE).exists():
-        found = _divided(_table(folder, bad), folder)
+        splits = _divided(_table(folder, bad), folder)
     else:
         raise ValueError(
             f"{folder}: no captions are in it; {TABLE} with a clip, a tab and a caption on each line was expected, or "
             "MSVD's training_label.json"
         )
-    for split, many in found.items():
-        if not many:
+    for split, clips in splits.items():
+        if not clips:
             raise ValueError(f"{folder}: no clip is in the split {split!r}")
-    _same_width([clip for many in found.values() for clip in many], folder)
-    return found
+    _same_width([clip for clips in splits.values() for clip in clips], folder)
+    return splits
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -81,39 +81,39 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
 
 def _labelled(path: Path, bad: BadLines) -> list[Clip]:
     """MSVD's."""
-    about = untrusted.parse_json(untrusted.read(path), path)
-    if not isinstance(about, list):
+    entries = untrusted.parse_json(untrusted.read(path), path)
+    if not isinstance(entries, list):
         raise ValueError(f"{path}: a list of clips was expected, each with id and caption")
     captions: dict[str, list[str]] = {}
     first: dict[str, int] = {}
-    for number, entry in enumerate(about, 1):
-        said = entry.get("caption") if isinstance(entry, dict) else None
-        said = [said] if isinstance(said, str) else said
-        if not isinstance(said, list) or not isinstance(entry.get("id"), str):
+    for number, entry in enumerate(entries, 1):
+        caption = entry.get("caption") if isinstance(entry, dict) else None
+        caption = [caption] if isinstance(caption, str) else caption
+        if not isinstance(caption, list) or not isinstance(entry.get("id"), str):
             bad.add("unreadable", path, number, f"entry {number} is not {{'id': …, 'caption': [ … ]}}")
             continue
-        texts = [clean(text) for text in said if isinstance(text, str)]
+        texts = [clean(text) for text in caption if isinstance(text, str)]
         if not any(texts):
             bad.add("empty", path, number, f"{entry['id']} has no caption")
             continue
         captions.setdefault(entry["id"], []).extend(text for text in texts if text)
         first.setdefault(entry["id"], number)
-    return _found(path, captions, first, bad)
+    return _clips(path, captions, first, bad)
 
 
 def _table(folder: Path, bad: BadLines) -> list[Clip]:
     path = folder / TABLE
-    return _found(path, *read_table(path, bad), bad)
+    return _clips(path, *read_table(path, bad), bad)
 
 
-def _found(path: Path, captions: dict[str, list[str]], first: dict[str, int], bad: BadLines) -> list[Clip]:
-    """The clips that captions in ``path`` name, with what is in the folder of them."""
+def _clips(path: Path, captions: dict[str, list[str]], first: dict[str, int], bad: BadLines) -> list[Clip]:
+    """The clips that captions in ``path`` name, with their features or frames in the same folder."""
     folder = path.parent
-    together = _together(folder)
+    joint = _joint_features(folder)
     clips = []
-    for name, said in captions.items():
-        if name in together:
-            clips.append(Clip(name, said, together[name]))
+    for name, texts in captions.items():
+        if name in joint:
+            clips.append(Clip(name, texts, joint[name]))
             continue
         inside = folder / name
         files = [inside, folder / f"{name}.npz", folder / f"{name}.npy"]
@@ -121,9 +121,9 @@ def _found(path: Path, captions: dict[str, list[str]], first: dict[str, int], ba
         if place is None or Path(name).is_absolute() or ".." in Path(name).parts:
             bad.add("without a clip", path, first[name], f"the clip {name} is neither in an .npz file nor at {inside}")
         elif place.is_dir():
-            clips.append(Clip(name, said, None, frames_of(place)))
+            clips.append(Clip(name, texts, None, frames_of(place)))
         else:
-            clips.append(Clip(name, said, features(place)))
+            clips.append(Clip(name, texts, features(place)))
     return clips
 
 
@@ -131,23 +131,23 @@ def _found(path: Path, captions: dict[str, list[str]], first: dict[str, int], ba
 # Frames
 
 
-def _together(folder: Path) -> dict[str, np.ndarray]:
-    """The features of each clip in the files that hold those of many."""
-    found: dict[str, np.ndarray] = {}
+def _joint_features(folder: Path) -> dict[str, np.ndarray]:
+    """The features of each clip in the files that hold several clips."""
+    arrays: dict[str, np.ndarray] = {}
     for path in sorted(folder.glob("*.npz")):
-        named = untrusted.unzip(path, f"{IDS}.npy".__eq__)
-        if not named:
+        packed_ids = untrusted.unzip(path, f"{IDS}.npy".__eq__)
+        if not packed_ids:
             continue  # of a single clip
-        held = untrusted.unzip(path, f"{FEATURES}.npy".__eq__)
-        if not held:
+        packed_features = untrusted.unzip(path, f"{FEATURES}.npy".__eq__)
+        if not packed_features:
             raise ValueError(f"{path}: there are {IDS} in it but no {FEATURES}")
-        ids = untrusted.texts(named[f"{IDS}.npy"], f"{path}, {IDS}")
-        values = untrusted.npy(held[f"{FEATURES}.npy"], f"{path}, {FEATURES}")
+        ids = untrusted.texts(packed_ids[f"{IDS}.npy"], f"{path}, {IDS}")
+        values = untrusted.npy(packed_features[f"{FEATURES}.npy"], f"{path}, {FEATURES}")
         if values.ndim != 3 or len(values) != len(ids):
             raise ValueError(f"{path}: features {values.shape} for {len(ids)} ids; (clips, frames, width) was expected")
-        for name, each in zip(ids, values):
-            found[name] = _checked(each, f"{path}, {name}")
-    return found
+        for name, frames in zip(ids, values):
+            arrays[name] = _checked(frames, f"{path}, {name}")
+    return arrays
 
 
 def features(source: Path | bytes) -> np.ndarray:
@@ -165,8 +165,8 @@ def pixels(source: Path | bytes) -> np.ndarray | None:
     if values is None:
         return None
     if values.ndim != 4 or values.shape[-1] != 3 or 0 in values.shape or values.dtype != np.uint8:
-        told = f"{values.shape} of {values.dtype}"
-        raise ValueError(f"{_name(source)}: {IMAGES} {told}; (frames, height, width, 3) of bytes was expected")
+        actual = f"{values.shape} of {values.dtype}"
+        raise ValueError(f"{_name(source)}: {IMAGES} {actual}; (frames, height, width, 3) of bytes was expected")
     return values.transpose(0, 3, 1, 2).copy()
 
 
@@ -183,10 +183,10 @@ def _array(source: Path | bytes, name: str) -> np.ndarray | None:
     if data[:6] == b"\x93NUMPY":
         return untrusted.npy(data, _name(source)) if name == FEATURES else None
     try:
-        held = untrusted.unzip(data, f"{name}.npy".__eq__, UPLOAD)
+        members = untrusted.unzip(data, f"{name}.npy".__eq__, UPLOAD)
     except ValueError as error:
         raise ValueError(str(error).replace("the file", _name(source), 1)) from None
-    return untrusted.npy(held[f"{name}.npy"], f"{_name(source)}, {name}") if held else None
+    return untrusted.npy(members[f"{name}.npy"], f"{_name(source)}, {name}") if members else None
 
 
 def _name(source: Path | bytes) -> str:
@@ -205,10 +205,10 @@ def _checked(values: np.ndarray, where: str) -> np.ndarray:
 def frames_of(folder: Path) -> tuple[Photograph, ...]:
     """The pictures in a folder, by name; numbers in names by their size, so that ``frame10`` comes after ``frame9``."""
     files = sorted(folder.iterdir(), key=lambda file: (_numbered(file.name), file.name))
-    found = tuple(Photograph(file) for file in files if file.suffix.lower() in SUFFIXES)
-    if not found:
+    frames = tuple(Photograph(file) for file in files if file.suffix.lower() in SUFFIXES)
+    if not frames:
         raise ValueError(f"{folder}: no frame ({', '.join(SUFFIXES)}) is in it")
-    return found
+    return frames
 
 
 def _numbered(name: str) -> list[str | int]:
@@ -230,8 +230,10 @@ def _same_width(clips: Sequence[Clip], folder: Path) -> None:
         raise ValueError(f"{folder}: some clips have features and others pictures of frames; all must have the same")
     widths = {clip.features.shape[1]: clip.name for clip in clips if clip.features is not None}
     if len(widths) > 1:
-        (one, name), (other, its) = list(widths.items())[:2]
-        raise ValueError(f"{folder}: the frames of {name} have {one} features and those of {its} {other}")
+        (width, name), (other_width, other_name) = list(widths.items())[:2]
+        raise ValueError(
+            f"{folder}: the frames of {name} have {width} features and those of {other_name} {other_width}"
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -254,14 +256,15 @@ def _divided(clips: Sequence[Clip], folder: Path) -> Splits:
     order = [videos[name] for name in sorted(videos, key=_place)]
     test, order = _first(order, len(clips) // 5, leave=2)
     valid, order = _first(order, len(clips) // 10, leave=1)
-    return {"train": [clip for many in order for clip in many], "valid": valid, "test": test}
+    return {"train": [clip for group in order for clip in group], "valid": valid, "test": test}
 
 
-def _first(videos: list[list[Clip]], wanted: int, leave: int) -> tuple[list[Clip], list[list[Clip]]]:
-    """As many of the first videos as have ``wanted`` clips, at least one and not the last ``leave``; and the others."""
+def _first(videos: list[list[Clip]], count: int, leave: int) -> tuple[list[Clip], list[list[Clip]]]:
+    """The clips of the first videos that have ``count`` together, at least one video and none of the last ``leave``;
+    and the other videos."""
     taken: list[Clip] = []
     number = 0
-    while number < len(videos) - leave and (not number or len(taken) < wanted):
+    while number < len(videos) - leave and (not number or len(taken) < count):
         taken += videos[number]
         number += 1
     return taken, videos[number:]
@@ -273,9 +276,9 @@ def _place(name: str) -> bytes:
 
 def pad(arrays: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Clips of different lengths (F, …) as one array (B, longest, …) in float32, and their lengths (B,)."""
-    many = list(arrays)
-    lengths = np.array([len(each) for each in many], np.int64)
-    padded = np.zeros((len(many), int(lengths.max(initial=0)), *many[0].shape[1:]), np.float32)
-    for row, each in zip(padded, many):
-        row[: len(each)] = each
+    clips = list(arrays)
+    lengths = np.array([len(clip) for clip in clips], np.int64)
+    padded = np.zeros((len(clips), int(lengths.max(initial=0)), *clips[0].shape[1:]), np.float32)
+    for row, clip in zip(padded, clips):
+        row[: len(clip)] = clip
     return padded, lengths

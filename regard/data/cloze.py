@@ -16,9 +16,9 @@ MARK = "@entity"
 FOLDERS = {"train": "training", "valid": "validation", "test": "test"}
 
 
-def question(story: str, asked: str, answer: str, place: str) -> Question:
+def question(story: str, cloze: str, answer: str, place: str) -> Question:
     """A question whose entities are marked."""
-    document, query = Text.of(story), Text.of(asked)
+    document, query = Text.of(story), Text.of(cloze)
     names = frozenset(word for word in (*document.words, *query.words) if word.startswith(MARK))
     return Question(document, query, (answer,), names=names, place=place)
 
@@ -51,14 +51,13 @@ def read_file(path: Path) -> Question:
             f"{path}: it ends after line {lines[-1][0] if lines else 0}; address, document, question, answer and names "
             "are separated by empty lines"
         )
-    (_, story), (asked_at, asked), (answer_at, answer) = lines[1:4]
-    found = question(story, asked, answer.strip(), str(path))
-    if found.question.words.count(HOLE) != 1:
-        raise ValueError(f"{path}, line {asked_at}: the question must have one {HOLE}, not {asked.strip()[:60]!r}")
-    if answer.strip() not in found.names & set(found.document.words):
-        raise ValueError(f"{path}, line {answer_at}: the answer {answer.strip()[:60]!r} is no entity of the document")
-    return found
-
+    (_, story), (cloze_line, cloze), (answer_line, answer) = lines[1:4]
+    parsed = question(story, cloze, answer.strip(), str(path))
+    if parsed.question.words.count(HOLE) != 1:
+        raise ValueError(f"{path}, line {cloze_line}: the question must have one {HOLE}, not {cloze.strip()[:60]!r}")
+    if answer.strip() not in parsed.names & set(parsed.document.words):
+        raise ValueError(f"{path}, line {answer_line}: the answer {answer.strip()[:60]!r} is no entity of the document")
+    return parsed
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -98,7 +97,7 @@ RELATIONS: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = (
         ("{b} was the host of {a}", "{a} was the guest of {b}"),
     ),
 )
-"""How a fact between a and b is told, and how it is asked for."""
+"""Sentences for a fact between a and b, and questions about it."""
 
 OPENINGS = ("", "", "on monday ", "later ", "in the end ", "officials said that ", "as expected ", "this year ")
 
@@ -113,11 +112,11 @@ def stories(
         hole = dice.randrange(2)
         facts = _facts(usual, habit, hole, dice.randint(least, most), dice)
         relation, *pair = facts[0]
-        told = [_told(fact, dice) for fact in dice.sample(facts, len(facts))]
+        sentences = [_sentence(fact, dice) for fact in dice.sample(facts, len(facts))]
         names = [f"{MARK}{number}" for number in pair]
         answer, names[hole] = names[hole], HOLE
-        asked = dice.choice(RELATIONS[relation][1]).format(a=names[0], b=names[1])
-        yield " ".join(told), asked, answer
+        cloze = dice.choice(RELATIONS[relation][1]).format(a=names[0], b=names[1])
+        yield " ".join(sentences), cloze, answer
 
 
 def _facts(
@@ -125,12 +124,12 @@ def _facts(
 ) -> list[tuple[int, int, int]]:
     """Relations between two entities. The first is asked for; the second is the same between others; the third has the
     entity that the question will name. None has the same relation twice."""
-    asked, entities = dice.randrange(len(RELATIONS)), len(usual[0])
+    asked_relation, entities = dice.randrange(len(RELATIONS)), len(usual[0])
     facts: list[tuple[int, int, int]] = []
     while len(facts) < size:
-        relation = asked if len(facts) < 2 else dice.randrange(len(RELATIONS))
-        told = [entity for fact in facts for entity in fact[1:]]
-        one = dice.choice(told) if told and dice.random() < 0.5 else dice.randrange(entities)
+        relation = asked_relation if len(facts) < 2 else dice.randrange(len(RELATIONS))
+        mentioned = [entity for fact in facts for entity in fact[1:]]
+        one = dice.choice(mentioned) if mentioned and dice.random() < 0.5 else dice.randrange(entities)
         if len(facts) == 2:
             one = facts[0][2 - hole]
         other = usual[relation][one] if dice.random() < habit else dice.randrange(entities)
@@ -142,7 +141,7 @@ def _facts(
     return facts
 
 
-def _told(fact: tuple[int, int, int], dice: random.Random) -> str:
+def _sentence(fact: tuple[int, int, int], dice: random.Random) -> str:
     relation, one, other = fact
     text = dice.choice(RELATIONS[relation][0]).format(a=f"{MARK}{one}", b=f"{MARK}{other}")
     return dice.choice(OPENINGS) + text

@@ -9,7 +9,7 @@
   ``inner_start`` to ``inner_end`` of one of them, or its speaker.
 
 Free answers of CoQA become spans as in its paper: that part of the support which has most words in common with the
-answer. Behind every text stand the words yes, no and unknown, which can be pointed at, too.
+answer. Every text is followed by the words yes, no and unknown, so that a span can be one of them.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ LONGEST = 12
 
 
 def document(story: str) -> Text:
-    """A text with what can be answered about any."""
+    """A text followed by the answers that any may have: yes, no, unknown."""
     return Text.of(f"{story}\n{' '.join(TAIL)}")
 
 
 def shorten(talk: Sequence[Question], most: int) -> list[Question]:
-    """A conversation about the first words of its text, ``most`` with what stands behind it. A span that was cut off is
-    none."""
+    """A conversation whose text is cut to ``most`` words, those of ``TAIL`` included. A span that was cut off becomes
+    (−1, −1)."""
     whole = talk[0].document
-    count, kept = len(whole.words), max(most - len(TAIL), 0)
+    count, limit = len(whole.words), max(most - len(TAIL), 0)
     if count <= most:
         return list(talk)
     ending = count - len(TAIL)
-    text = Text(whole.raw, whole.words[:kept] + whole.words[ending:], whole.places[:kept] + whole.places[ending:])
+    text = Text(whole.raw, whole.words[:limit] + whole.words[ending:], whole.places[:limit] + whole.places[ending:])
 
     def moved(first: int, last: int) -> tuple[int, int]:
         if first >= ending:
-            return first - ending + kept, last - ending + kept
-        return (first, last) if last < kept else (-1, -1)
+            return first - ending + limit, last - ending + limit
+        return (first, last) if last < limit else (-1, -1)
 
-    return [one._replace(document=text, span=moved(*one.span)) for one in talk]
+    return [question._replace(document=text, span=moved(*question.span)) for question in talk]
 
 
 def read(path: Path) -> list[list[Question]]:
@@ -57,10 +57,10 @@ def read(path: Path) -> list[list[Question]]:
     return parse(untrusted.parse_json(untrusted.read(path), path), str(path))
 
 
-def parse(found: Any, name: str) -> list[list[Question]]:
+def parse(content: Any, name: str) -> list[list[Question]]:
     """The conversations in one of the formats. An error says which conversation and turn it is in."""
     talks: list[list[Question]] = []
-    entries = found if isinstance(found, list) else list_in(found, "data", name)
+    entries = content if isinstance(content, list) else list_in(content, "data", name)
     for number, entry in enumerate(entries, 1):
         place = f"{name}, entry {number}"
         if isinstance(entry, dict) and "story" in entry:
@@ -82,24 +82,29 @@ def _coqa(entry: Any, place: str) -> Iterator[Question]:
         raise ValueError(f"{place}: {len(questions)} questions and {len(answers)} answers")
     others = entry.get("additional_answers", {})
     if not isinstance(others, dict) or any(
-        not isinstance(each, list) or len(each) != len(answers) for each in others.values()
+        not isinstance(extra, list) or len(extra) != len(answers) for extra in others.values()
     ):
         raise ValueError(f"{place}: 'additional_answers' must be lists with an answer for each question")
     before: tuple[tuple[str, str], ...] = ()
     for turn, (question, answer) in enumerate(zip(questions, answers)):
         where = f"{place}, turn {turn + 1}"
-        for each in (question, answer):
-            if not isinstance(each, dict) or each.get("turn_id") != turn + 1:
+        for record in (question, answer):
+            if not isinstance(record, dict) or record.get("turn_id") != turn + 1:
                 raise ValueError(f"{where}: its 'turn_id' must be {turn + 1}")
-        asked, said = text_in(question, "input_text", where), text_in(answer, "input_text", where)
+        question_text, answer_text = text_in(question, "input_text", where), text_in(answer, "input_text", where)
         start, end = answer.get("span_start"), answer.get("span_end")
         if type(start) is not int or type(end) is not int or end > len(text.raw) or (start >= 0 and end <= start):
             raise ValueError(f"{where}: span_start and span_end are no part of the story: {start!s:.20}, {end!s:.20}")
-        right = (said, *(text_in(each[turn], "input_text", where) for each in others.values()))
+        right = (answer_text, *(text_in(extra[turn], "input_text", where) for extra in others.values()))
         yield Question(
-            text, Text.of(asked), right, nearest_span(text, said, start, end, where), place=where, history=before
+            text,
+            Text.of(question_text),
+            right,
+            nearest_span(text, answer_text, start, end, where),
+            place=where,
+            history=before,
         )
-        before = (*before, (asked, said))
+        before = (*before, (question_text, answer_text))
 
 
 def nearest_span(text: Text, answer: str, start: int, end: int, place: str) -> tuple[int, int]:
@@ -110,18 +115,18 @@ def nearest_span(text: Text, answer: str, start: int, end: int, place: str) -> t
         last = len(text.words) - len(TAIL) + TAIL.index(plain if plain in TAIL else "unknown")
         return last, last
     first, last = words_in(text, start, end, place)
-    wanted = [word.lower() for word in Text.of(answer).words]
-    best, found = 0.0, (first, last)
+    answer_words = [word.lower() for word in Text.of(answer).words]
+    best, span = 0.0, (first, last)
     for begin in range(first, last + 1):
-        common, left = 0, list(wanted)
+        common, left = 0, list(answer_words)
         for stop in range(begin, min(last, begin + LONGEST - 1) + 1):
             if (word := text.words[stop].lower()) in left:
                 left.remove(word)
                 common += 1
-            score = 2 * common / (stop - begin + 1 + len(wanted))
+            score = 2 * common / (stop - begin + 1 + len(answer_words))
             if score > best:
-                best, found = score, (begin, stop)
-    return found
+                best, span = score, (begin, stop)
+    return span
 
 
 def _quac(paragraph: Any, place: str) -> Iterator[Question]:
@@ -129,18 +134,18 @@ def _quac(paragraph: Any, place: str) -> Iterator[Question]:
     before: tuple[tuple[str, str], ...] = ()
     for turn, entry in enumerate(list_in(paragraph, "qas", place), 1):
         where = f"{place}, turn {turn}"
-        asked = text_in(entry, "question", where)
+        question_text = text_in(entry, "question", where)
         answers = list_in(entry, "answers", where)
         if not answers:
             raise ValueError(f"{where}: no answers")
         first = entry.get("orig_answer", answers[0])
-        texts = [text_in(each, "text", where) for each in (first, *answers)]
+        texts = [text_in(answer, "text", where) for answer in (first, *answers)]
         start = first.get("answer_start")
         if type(start) is not int or text.raw[max(start, 0) : max(start, 0) + len(texts[0])] != texts[0]:
             raise ValueError(f"{where}: answer_start is {start!s:.20}, but {texts[0][:40]!r} does not stand there")
         span = words_in(text, start, start + len(texts[0]), where)
-        yield Question(text, Text.of(asked), tuple(dict.fromkeys(texts)), span, place=where, history=before)
-        before = (*before, (asked, texts[0]))
+        yield Question(text, Text.of(question_text), tuple(dict.fromkeys(texts)), span, place=where, history=before)
+        before = (*before, (question_text, texts[0]))
 
 
 _UTTERANCES = ("utterances", "utterances:")  # the published files have the colon
@@ -149,14 +154,14 @@ _UTTERANCES = ("utterances", "utterances:")  # the published files have the colo
 def _friends(paragraph: Any, place: str) -> Iterator[Question]:
     utterances = list_in(paragraph, next(key for key in _UTTERANCES if key in paragraph), place)
     raw, starts = "", []
-    for number, one in enumerate(utterances, 1):
+    for number, utterance in enumerate(utterances, 1):
         where = f"{place}, utterance {number}"
-        speakers = " and ".join(str(name) for name in list_in(one, "speakers", where)) or "Nobody"
-        said = one.get("utterance")
-        if not isinstance(said, str):
+        speakers = " and ".join(str(name) for name in list_in(utterance, "speakers", where)) or "Nobody"
+        speech = utterance.get("utterance")
+        if not isinstance(speech, str):
             raise ValueError(f"{where}: 'utterance' must be a text")
         starts.append((len(raw), len(raw) + len(speakers), len(raw) + len(speakers) + 2))
-        raw += f"{speakers}: {said}\n"
+        raw += f"{speakers}: {speech}\n"
     text = document(raw)
     for turn, entry in enumerate(list_in(paragraph, "qas", place), 1):
         where = f"{place}, question {turn}"
@@ -164,30 +169,30 @@ def _friends(paragraph: Any, place: str) -> Iterator[Question]:
         if not answers:
             raise ValueError(f"{where}: no answers")
         texts, spans = [], []
-        for each in answers:
-            texts.append(text_in(each, "answer_text", where))
-            number = each.get("utterance_id")
+        for answer in answers:
+            texts.append(text_in(answer, "answer_text", where))
+            number = answer.get("utterance_id")
             if type(number) is not int or not 0 <= number < len(starts):
                 raise ValueError(f"{where}: utterance_id is {number!s:.20}, and there are {len(starts)} utterances")
-            begin, end, said = starts[number]
-            if each.get("is_speaker") is True:
-                spans.append(_said(texts[-1], text, begin, end, where))
+            begin, end, speech_start = starts[number]
+            if answer.get("is_speaker") is True:
+                spans.append(_verified_span(texts[-1], text, begin, end, where))
                 continue
             words = utterances[number]["utterance"].split(" ")
-            first, last = each.get("inner_start"), each.get("inner_end")
+            first, last = answer.get("inner_start"), answer.get("inner_end")
             if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(words):
                 raise ValueError(f"{where}: words {first!s:.9} to {last!s:.9} of an utterance of {len(words)} words")
-            begin = said + len(" ".join([*words[:first], ""]))
-            spans.append(_said(texts[-1], text, begin, begin + len(" ".join(words[first : last + 1])), where))
+            begin = speech_start + len(" ".join([*words[:first], ""]))
+            spans.append(_verified_span(texts[-1], text, begin, begin + len(" ".join(words[first : last + 1])), where))
         yield Question(text, Text.of(text_in(entry, "question", where)), tuple(texts), spans[0], place=where)
 
 
-def _said(answer: str, text: Text, start: int, end: int, place: str) -> tuple[int, int]:
-    """The words between two characters, which must be the answer."""
-    there = text.raw[start:end]
-    one, other = ([sign for sign in each.lower() if sign.isalnum()] for each in (answer, there))
-    if one != other:
-        raise ValueError(f"{place}: the answer {answer[:40]!r} does not stand there, but {there[:40]!r}")
+def _verified_span(answer: str, text: Text, start: int, end: int, place: str) -> tuple[int, int]:
+    """The words between two characters; an error if they are not the answer."""
+    passage = text.raw[start:end]
+    expected, actual = ([sign for sign in string.lower() if sign.isalnum()] for string in (answer, passage))
+    if expected != actual:
+        raise ValueError(f"{place}: the answer {answer[:40]!r} does not stand there, but {passage[:40]!r}")
     return words_in(text, start, end, place)
 
 
@@ -280,7 +285,7 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
     answers: list[dict[str, tuple[int, int]]] = [{} for _ in names]
 
     def tell(person: int, sentence: str, **parts: str) -> None:
-        """Add a sentence; where its parts stand is remembered, and with each the last mention of the name by then."""
+        """Add a sentence; note where its parts stand, and with each part the last mention of the name before it."""
         nonlocal story
         story += " " if story else ""
         for kind, part in parts.items():
@@ -315,10 +320,10 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
             elif kind == "job":
                 sentence, parts["job"] = f"{who} works as a <job>.", jobs[person]
             elif kind == "guests":
-                many = dice.randrange(3)
-                others = dice.sample([each for each in (*_WOMEN, *_MEN) if each not in names], many + 2)
+                extra = dice.randrange(3)
+                others = dice.sample([candidate for candidate in (*_WOMEN, *_MEN) if candidate not in names], extra + 2)
                 others = [_renamed(name, dice) for name in others]
-                parts |= {"many": _COUNTS[many], "guests": f"{', '.join(others[:-1])} and {others[-1]}"}
+                parts |= {"many": _COUNTS[extra], "guests": f"{', '.join(others[:-1])} and {others[-1]}"}
                 end = him if who == she else "<name>"
                 sentence = f"<many> visitors were coming to see {end}: <guests>."
             else:
@@ -329,15 +334,15 @@ def _story(number: int, dice: random.Random) -> dict[str, Any]:
             tell(person, sentence, **{part: parts[part] for part in order})
     questions: list[dict[str, Any]] = []
     replies: list[dict[str, Any]] = []
-    for turn, (asked, said, place) in enumerate(_talk(dice, names, towns, jobs, answers, story, born, she), 1):
-        questions.append({"input_text": asked, "turn_id": turn})
-        replies.append({"input_text": said, "span_start": place[0], "span_end": place[1], "turn_id": turn})
+    for turn, (question, answer, span) in enumerate(_talk(dice, names, towns, jobs, answers, story, born, she), 1):
+        questions.append({"input_text": question, "turn_id": turn})
+        replies.append({"input_text": answer, "span_start": span[0], "span_end": span[1], "turn_id": turn})
     return {"id": str(number), "story": story, "questions": questions, "answers": replies}
 
 
 def _renamed(name: str, dice: random.Random) -> str:
-    """A name, or in a third of the cases one that hardly any other story has, so that names are known by where they
-    stand."""
+    """A name, or in a third of the cases a made-up one that hardly any other story has, so that names must be
+    recognized by their place."""
     if dice.random() < 2 / 3:
         return name
     return (dice.choice(_BEGINS) + dice.choice(_MIDDLES) + dice.choice(_ENDS)).capitalize()
@@ -372,27 +377,27 @@ def _talk(
     )
     person = opening[1]
     yield opening[0], names[person], answers[person][f"{opening[2]}, whose"]
-    named, last = 0, ""
+    named_turn, last = 0, ""
     him = "her" if she == "she" else "him"
     left = ["age", "town", "job", "any"]
     for turn in range(1, dice.randint(4, 6)):
-        again = turn - named > 2  # the name would be out of sight
+        again = turn - named_turn > 2  # the name would be out of sight
         if last == "any" and "many" in answers[person] and not again:
-            kind, asked = "many", dice.choice(("How many?", "How many visitors?"))
+            kind, question = "many", dice.choice(("How many?", "How many visitors?"))
         elif last == "many" and not again:
-            kind, asked = "guests", dice.choice(("Who?", "Who were they?"))
+            kind, question = "guests", dice.choice(("Who?", "Who were they?"))
         elif last in _ABOUT and dice.random() < 0.35:
-            person = dice.choice([each for each in range(3) if each != person])
-            kind, asked, named = last, f"And {names[person]}?", turn
+            person = dice.choice([other for other in range(3) if other != person])
+            kind, question, named_turn = last, f"And {names[person]}?", turn
         else:
-            kind = dice.choice([each for each in left if each != last] or ["age"])
+            kind = dice.choice([topic for topic in left if topic != last] or ["age"])
             form = dice.choice(_ABOUT[kind])
             who = names[person] if again else him if form.endswith(("of {}?", "see {}?")) else she
-            asked, named = form.format(who), turn if again else named
+            question, named_turn = form.format(who), turn if again else named_turn
         last = kind
         if kind == "any":
             has = "many" in answers[person]
-            yield asked, "yes" if has else "no", answers[person]["many" if has else "name"]
+            yield question, "yes" if has else "no", answers[person]["many" if has else "name"]
         else:
             start, end = answers[person][kind]
-            yield asked, story[start:end], (start, end)
+            yield question, story[start:end], (start, end)

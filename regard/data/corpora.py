@@ -45,17 +45,17 @@ def find(
     """
     if not (path.is_file() or path.is_dir()):
         raise ValueError(f"{path}: there is no such file or folder")
-    found = _corpora(path, source, target, columns)
-    wanted = {role: name for role, name in (names or {}).items() if name}
-    for role, name in wanted.items():
-        if name not in found:
-            raise ValueError(f"{path}: no {role} corpus {name!r}; found: {', '.join(sorted(found)) or 'none'}")
-    roles = {role: found[name] for role, name in wanted.items()}
-    left = {name: corpus for name, corpus in found.items() if corpus not in roles.values()}
+    corpora = _corpora(path, source, target, columns)
+    chosen = {role: name for role, name in (names or {}).items() if name}
+    for role, name in chosen.items():
+        if name not in corpora:
+            raise ValueError(f"{path}: no {role} corpus {name!r}; found: {', '.join(sorted(corpora)) or 'none'}")
+    roles = {role: corpora[name] for role, name in chosen.items()}
+    left = {name: corpus for name, corpus in corpora.items() if corpus not in roles.values()}
     for role, starts in ROLES.items():
-        fitting = [name for start in starts for name in sorted(left) if name.lower().startswith(start)]
-        if role not in roles and fitting:
-            roles[role] = found[fitting[0]]
+        candidates = [name for start in starts for name in sorted(left) if name.lower().startswith(start)]
+        if role not in roles and candidates:
+            roles[role] = corpora[candidates[0]]
     if "train" not in roles:
         either = spellings(source) | spellings(target)
         named = {name: corpus for name, corpus in left.items() if name.lower() in either}
@@ -66,12 +66,12 @@ def find(
         _explain_half(path, source, target)
         raise ValueError(
             f"{path}: no text to train on. Looked for train.{source} beside train.{target}, train.jsonl, train.tsv, or "
-            f"one file of source, tab, target; each may end in .gz. Found: {', '.join(sorted(found)) or 'nothing'}"
+            f"one file of source, tab, target; each may end in .gz. Found: {', '.join(sorted(corpora)) or 'nothing'}"
         )
     for role, corpus in roles.items():
         if empty := [file for file in corpus.files if file.stat().st_size == 0]:
-            told = " and ".join(str(file) for file in empty)
-            raise ValueError(f"{told}: empty, but it is the text for {role}; a sentence is a line of it")
+            paths = " and ".join(str(file) for file in empty)
+            raise ValueError(f"{paths}: empty, but it is the text for {role}; a sentence is a line of it")
     return {role: roles[role] for role in ROLES if role in roles}
 
 
@@ -79,48 +79,50 @@ def _explain_half(path: Path, source: str, target: str) -> None:
     """Half of a pair of files is a frequent mistake."""
     if not path.is_dir():
         return
-    there = {file.name.removesuffix(".gz") for file in path.iterdir()}
-    for have, lack in ((source, target), (target, source)):
-        for name in sorted(there):
+    names = {file.name.removesuffix(".gz") for file in path.iterdir()}
+    for present, missing in ((source, target), (target, source)):
+        for name in sorted(names):
             stem, _, ending = name.rpartition(".")
-            if stem.startswith("train") and ending == have and f"{stem}.{lack}" not in there:
-                raise ValueError(f"{path}: {name} is there, but not {stem}.{lack}: each language has a file of its own")
+            if stem.startswith("train") and ending == present and f"{stem}.{missing}" not in names:
+                raise ValueError(
+                    f"{path}: {name} is there, but not {stem}.{missing}: each language has a file of its own"
+                )
 
 
 def _corpora(path: Path, source: str, target: str, columns: tuple[int, int] | None) -> dict[str, Files]:
     files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file() and p.name[0] not in "._")
     plain = {p.name.removesuffix(".gz"): p for p in reversed(files)}  # where both are there, the uncompressed one
-    found: dict[str, Files] = {}
+    corpora: dict[str, Files] = {}
     for name, file in sorted(plain.items()):
         stem, _, ending = name.rpartition(".")
         if stem and ending == source and f"{stem}.{target}" in plain:
-            found[stem] = Parallel((file, plain[f"{stem}.{target}"]))
-    parallel = bool(found)
+            corpora[stem] = Parallel((file, plain[f"{stem}.{target}"]))
+    parallel = bool(corpora)
     for name, file in sorted(plain.items()):
         stem, _, ending = name.rpartition(".")
         if ending in ("jsonl", "json"):
-            found.setdefault(stem, JsonLines((file,), languages=(source, target)))
+            corpora.setdefault(stem, JsonLines((file,), languages=(source, target)))
         elif ending == "tsv" or (ending == "txt" and not parallel and stem.lower() not in _NOTES):
-            found.setdefault(stem, _tabs(file, stem, source, target, columns))
-    if path.is_file() and not found:
-        found[path.name] = _tabs(path, path.stem, source, target, columns)
-    return found
+            corpora.setdefault(stem, _tabs(file, stem, source, target, columns))
+    if path.is_file() and not corpora:
+        corpora[path.name] = _tabs(path, path.stem, source, target, columns)
+    return corpora
 
 
 def _tabs(file: Path, stem: str, source: str, target: str, columns: tuple[int, int] | None) -> Tabs:
-    """A tab-separated file, whose columns are those that were asked for, or those of the languages that its first line
-    or its name tells; else the first is the source and the second the target."""
+    """A tab-separated file with the columns of its first line if that names both languages, else ``columns``; without
+    either, source and target in this order, or in the opposite one if the file is named after the source."""
     with open_bytes(file) as stream:
         first = stream.readline(LONGEST).decode(errors="replace").removeprefix("\ufeff").rstrip("\r\n")
-    named = [cell.strip().lower() for cell in first.split("\t")]
-    places = [next((n for n, cell in enumerate(named, 1) if cell in spellings(code)), 0) for code in (source, target)]
+    header = [cell.strip().lower() for cell in first.split("\t")]
+    places = [next((n for n, cell in enumerate(header, 1) if cell in spellings(code)), 0) for code in (source, target)]
     if all(places):
         if columns is not None and list(columns) != places:
-            told = f"columns = {columns[0]},{columns[1]}, but the first line of the file says {source} is column"
-            raise ValueError(f"{file}: {told} {places[0]} and {target} column {places[1]}; leave columns out")
+            conflict = f"columns = {columns[0]},{columns[1]}, but the first line of the file says {source} is column"
+            raise ValueError(f"{file}: {conflict} {places[0]} and {target} column {places[1]}; leave columns out")
         return Tabs((file,), columns=(places[0], places[1]), header=True)
-    if len(named) > 1 and all(cell in _CODES for cell in named):
+    if len(header) > 1 and all(cell in _CODES for cell in header):
         missing = target if places[0] else source
-        raise ValueError(f"{file}: no column is called {missing!r}; its first line names {', '.join(named)}")
-    turned = stem.lower() in spellings(source)  # Tatoeba: English, tab, the language that the file is named after
-    return Tabs((file,), columns=columns or ((2, 1) if turned else (1, 2)))
+        raise ValueError(f"{file}: no column is called {missing!r}; its first line names {', '.join(header)}")
+    swapped = stem.lower() in spellings(source)  # Tatoeba: English, tab, the language that the file is named after
+    return Tabs((file,), columns=columns or ((2, 1) if swapped else (1, 2)))

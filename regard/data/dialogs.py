@@ -28,7 +28,7 @@ ASKED = ("R_cuisine", "R_location", "R_number", "R_price")
 
 
 class Turn(NamedTuple):
-    """What was said. A fact is one whose ``agent`` is empty; ``place`` is where it stands, for messages."""
+    """What user and agent say; ``agent`` is empty if it is a fact. ``place`` is where it stands, for messages."""
 
     user: str
     agent: str
@@ -93,11 +93,11 @@ class Folder:
         return [line.partition(" ")[2].strip() for line in self._lines(name) if line.strip()]
 
     def facts(self) -> list[Fact]:
-        """All that is known; none if there is no file of it."""
+        """All facts; none if there is no file of them."""
         name = "dialog-babi-kb-all.txt"
-        if not any((self.path / each).exists() for each in (name, f"{name}.gz")):
+        if not any((self.path / file).exists() for file in (name, f"{name}.gz")):
             return []
-        found = []
+        facts = []
         for count, line in enumerate(self._lines(name), 1):
             if not line.strip():
                 continue
@@ -106,8 +106,8 @@ class Folder:
                 raise ValueError(
                     f"{self.path / name}, line {count}: a fact is three words after its number: {line!r:.80}"
                 )
-            found.append(Fact(*words))
-        return found
+            facts.append(Fact(*words))
+        return facts
 
     def _lines(self, name: str) -> list[str]:
         for path in (self.path / name, self.path / f"{name}.gz"):
@@ -121,15 +121,15 @@ class Folder:
 
 def options(facts: Iterable[Fact], call: str) -> list[Fact]:
     """All facts about the restaurants that a call asks for, the worst rated first as in the published dialogues."""
-    wanted = dict(zip(ASKED, call.split()[1:]))
-    held: dict[str, dict[str, str]] = {}
+    request = dict(zip(ASKED, call.split()[1:]))
+    restaurants: dict[str, dict[str, str]] = {}
     for fact in facts:
-        held.setdefault(fact.subject, {})[fact.relation] = fact.value
-    found = []
-    for subject, values in held.items():
-        if len(wanted) == len(ASKED) and all(values.get(relation) == value for relation, value in wanted.items()):
-            found += [Fact(subject, relation, value) for relation, value in values.items()]
-    return found
+        restaurants.setdefault(fact.subject, {})[fact.relation] = fact.value
+    matches = []
+    for subject, values in restaurants.items():
+        if len(request) == len(ASKED) and all(values.get(relation) == value for relation, value in request.items()):
+            matches += [Fact(subject, relation, value) for relation, value in values.items()]
+    return matches
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -159,17 +159,17 @@ _TELL = {
 
 def made_facts() -> list[Fact]:
     """Restaurants that do not exist: two for each cuisine, town and price."""
-    dice, found = random.Random("restaurants"), []
+    dice, facts = random.Random("restaurants"), []
     for cuisine in VALUES["R_cuisine"]:
         for town in VALUES["R_location"]:
             for price in VALUES["R_price"]:
                 number = dice.choice(VALUES["R_number"])
                 for stars in dice.sample(range(1, 9), 2):
                     name = f"resto_{town}_{price}_{cuisine}_{stars}stars"
-                    held = {"R_phone": f"{name}_phone", "R_cuisine": cuisine, "R_location": town}
-                    held |= {"R_number": number, "R_price": price, "R_rating": str(stars)}
-                    found += [Fact(name, relation, value) for relation, value in held.items()]
-    return found
+                    values = {"R_phone": f"{name}_phone", "R_cuisine": cuisine, "R_location": town}
+                    values |= {"R_number": number, "R_price": price, "R_rating": str(stars)}
+                    facts += [Fact(name, relation, value) for relation, value in values.items()]
+    return facts
 
 
 def made(task: int, count: int, dice: random.Random) -> list[Dialog]:
@@ -177,35 +177,37 @@ def made(task: int, count: int, dice: random.Random) -> list[Dialog]:
     if task not in MADE:
         raise ValueError(f"dialogues of task {task} are not generated: {' or '.join(map(str, MADE))} is, or name data")
     facts = made_facts()
-    return [list(_made(task, facts, dice, f"generated dialogue {number}")) for number in range(1, count + 1)]
+    return [list(_dialog(task, facts, dice, f"generated dialogue {number}")) for number in range(1, count + 1)]
 
 
-def _made(task: int, facts: list[Fact], dice: random.Random, place: str) -> Iterator[Turn]:
-    shown = dice.choice(facts).subject
-    named = {fact.relation: fact.value for fact in facts if fact.subject == shown}
-    told = [relation for relation in ASKED if dice.random() < 0.5]
-    first = " ".join(["can you book a table", *(dice.choice(_TELL[one][:1]).format(named[one]) for one in told)])
+def _dialog(task: int, facts: list[Fact], dice: random.Random, place: str) -> Iterator[Turn]:
+    restaurant = dice.choice(facts).subject
+    values = {fact.relation: fact.value for fact in facts if fact.subject == restaurant}
+    mentioned = [relation for relation in ASKED if dice.random() < 0.5]
+    first = " ".join(
+        ["can you book a table", *(dice.choice(_TELL[stated][:1]).format(values[stated]) for stated in mentioned)]
+    )
     yield Turn(dice.choice(("hi", "hello", "good morning")), "hello what can i help you with today", place)
     yield Turn(first, "i'm on it", place)
-    said = SILENCE
+    reply = SILENCE
     for relation in ASKED:
-        if relation not in told:
-            yield Turn(said, _ASK[relation], place)
-            said = dice.choice(_TELL[relation]).format(named[relation])
-    yield Turn(said, "ok let me look into some options for you", place)
-    call = " ".join([CALL, *(named[relation] for relation in ASKED)])
+        if relation not in mentioned:
+            yield Turn(reply, _ASK[relation], place)
+            reply = dice.choice(_TELL[relation]).format(values[relation])
+    yield Turn(reply, "ok let me look into some options for you", place)
+    call = " ".join([CALL, *(values[relation] for relation in ASKED)])
     yield Turn(SILENCE, call, place)
     if task == 1:
         return
-    found = options(facts, call)
-    yield from (Turn(" ".join(fact), "", place) for fact in found)
-    ratings = {fact.subject: int(fact.value) for fact in found if fact.relation == "R_rating"}
-    said = SILENCE
+    matches = options(facts, call)
+    yield from (Turn(" ".join(fact), "", place) for fact in matches)
+    ratings = {fact.subject: int(fact.value) for fact in matches if fact.relation == "R_rating"}
+    reply = SILENCE
     for name in sorted(ratings, key=lambda name: -ratings[name]):
-        yield Turn(said, f"what do you think of this option: {name}", place)
+        yield Turn(reply, f"what do you think of this option: {name}", place)
         if dice.random() < 0.5:
             break
-        said = "do you have something else"
+        reply = "do you have something else"
     yield Turn("let's do it", "great let me do the reservation", place)
     yield Turn("what is the phone number", f"here it is {name}_phone", place)
     yield Turn("thank you", "you're welcome", place)
@@ -217,9 +219,9 @@ def made_candidates() -> list[str]:
     names = list(dict.fromkeys(fact.subject for fact in facts))
     calls: dict[str, None] = {}
     for name in names:
-        held = {fact.relation: fact.value for fact in facts if fact.subject == name}
-        calls[" ".join([CALL, *(held[relation] for relation in ASKED)])] = None
+        values = {fact.relation: fact.value for fact in facts if fact.subject == name}
+        calls[" ".join([CALL, *(values[relation] for relation in ASKED)])] = None
     fixed = ["hello what can i help you with today", "i'm on it", "ok let me look into some options for you"]
     fixed += [*_ASK.values(), "great let me do the reservation", "you're welcome"]
-    shown = [f"what do you think of this option: {name}" for name in names]
-    return [*fixed, *calls, *shown, *(f"here it is {name}_phone" for name in names)]
+    offers = [f"what do you think of this option: {name}" for name in names]
+    return [*fixed, *calls, *offers, *(f"here it is {name}_phone" for name in names)]

@@ -2,10 +2,9 @@
 
     tomato and spinach soup · chop the spinach and the tomato · season with salt · serve in a bowl
 
-What is on the dish shows as patches of its colour and is among the ingredients as well. Whether salt or sugar is used
-is told by the ingredients alone, and whether it is served in a round bowl or on a square plate by the image alone, so
-that nobody who sees only one of them can write the whole recipe. Where tomato meets spinach there is oil, which has no
-colour: it can be found only by knowing what goes together.
+Every food is a patch of its colour in the image and is among the ingredients as well. Salt or sugar: only the
+ingredients show which; a round bowl or a square plate: only the image. So neither alone is enough to write the whole
+recipe. Where tomato meets spinach there is oil, which has no colour: only knowing what goes together finds it.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def _cooked(foods: list[str], vessel: str, size: int, random: np.random.Generato
     cells = random.permutation(4)
     for food, cell in zip(foods, cells.tolist()):
         row, column = divmod(cell, 2)
-        down, right = ((each - 0.5) * 0.42 + random.uniform(-0.03, 0.03) for each in (row, column))
+        down, right = ((index - 0.5) * 0.42 + random.uniform(-0.03, 0.03) for index in (row, column))
         patch = (x - right) ** 2 + (y - down) ** 2 < random.uniform(0.12, 0.16) ** 2
         paint = np.asarray(FOODS[food], np.float32) + random.uniform(-15, 15, 3).astype(np.float32)
         image[:, patch] = paint[:, None]

@@ -1,4 +1,4 @@
-"""Where data lies, and how it gets there.
+"""Data sets: where they are looked for, and their download.
 
 A data set is looked for where the caller says, then in ``$REGARD_DATA/<name>``, then in the cache (``$REGARD_CACHE``,
 else the system's folder for such things). :func:`get` puts it into the cache from its public home. Every file is
@@ -19,7 +19,7 @@ from regard._lazy import nearest
 
 @dataclass(frozen=True)
 class DataSet:
-    """A public data set: where it lives, its licence, and what its files must be."""
+    """A public data set: its addresses, its licence, and the checksums of its files."""
 
     about: str
     licence: str
@@ -285,33 +285,33 @@ def locate(data: Path | str) -> Path:
     for place in places[1:]:
         if place.exists():
             return place
-    looked = f"no data at {' or '.join(str(place) for place in places)}"
+    message = f"no data at {' or '.join(str(place) for place in places)}"
     if len(path.parts) > 1 and str(data) not in SETS:
-        raise ValueError(f"{looked}. If it has moved, say where with --data")
+        raise ValueError(f"{message}. If it has moved, say where with --data")
     if str(data) not in SETS:
-        raise ValueError(f"{looked}; no known data set is called {str(data)!r}: {nearest(str(data), SETS)}")
-    known = SETS[str(data)]
-    how = _by_hand(str(data), known) if known.files is None else f"To download it: regard data get {data}"
-    raise ValueError(f"{looked}. {how}")
+        raise ValueError(f"{message}; no known data set is called {str(data)!r}: {nearest(str(data), SETS)}")
+    data_set = SETS[str(data)]
+    advice = _by_hand(str(data), data_set) if data_set.files is None else f"To download it: regard data get {data}"
+    raise ValueError(f"{message}. {advice}")
 
 
 def get(name: str, *, progress: bool | None = None) -> Path:
     """Download a data set into the cache, check it, and give its folder. Files that are there and right are kept.
 
-    ``$REGARD_MIRROR``, the address of a folder with one sub-folder per set, is asked before the public homes.
+    ``$REGARD_MIRROR``, the address of a folder with one sub-folder per set, is tried before the public homes.
     """
     if name not in SETS:
         raise ValueError(f"no data set is called {name!r}: {nearest(name, SETS)}")
-    known = SETS[name]
+    data_set = SETS[name]
     folder = cache() / name
-    if known.files is None:
-        raise ValueError(f"{name} cannot be fetched for you. {_by_hand(name, known)}")
-    homes = known.homes
+    if data_set.files is None:
+        raise ValueError(f"{name} cannot be fetched for you. {_by_hand(name, data_set)}")
+    homes = data_set.homes
     if mirror := os.environ.get("REGARD_MIRROR"):
         homes = (f"{mirror.rstrip('/')}/{name}/", *homes)
     bar = sys.stderr.isatty() if progress is None else progress
-    for file, sha256 in known.files.items():
-        _fetch(file, sha256, homes, folder, bar, known.most)
+    for file, sha256 in data_set.files.items():
+        _fetch(file, sha256, homes, folder, bar, data_set.most)
     return folder
 
 
@@ -352,7 +352,7 @@ def _fetch(file: str, sha256: str, homes: Sequence[str], folder: Path, bar: bool
 
 
 def _receive(url: str, place: Path, name: str, most: int) -> None:
-    """Write what a server sends, unless it is more than ``most`` bytes; say how far it is if there is a ``name``."""
+    """Write what a server sends, unless it is more than ``most`` bytes; show the progress if there is a ``name``."""
     import requests
 
     end, size = time.monotonic() + PATIENCE, 0
@@ -375,5 +375,5 @@ def _receive(url: str, place: Path, name: str, most: int) -> None:
         print(file=sys.stderr)
 
 
-def _by_hand(name: str, known: DataSet) -> str:
-    return known.by_hand.format(page=known.page, folder=cache() / name)
+def _by_hand(name: str, data_set: DataSet) -> str:
+    return data_set.by_hand.format(page=data_set.page, folder=cache() / name)

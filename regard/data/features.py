@@ -90,91 +90,93 @@ class Store:
             grid = _backbone().features(torch.from_numpy(pixels), self.stage)  # (B, width, side, side)
         return grid.flatten(2).mT.half().float().clone()
 
-    def features(self, found: Sequence[Photograph], *, batch: int = 16, progress: bool | None = None) -> Features:
+    def features(self, photos: Sequence[Photograph], *, batch: int = 16, progress: bool | None = None) -> Features:
         """Of photographs, in their order. What is not yet in the store is computed first, ``batch`` at a time.
 
         Args:
             progress: show a bar on stderr; if None, where that is a terminal.
         """
-        keys, known = self._filled(found, batch, progress, None)
-        rows = np.array([known[keys[each]] for each in found], np.int64)
-        return Features(self._map(len(known)), rows)
+        keys, index = self._filled(photos, batch, progress, None)
+        rows = np.array([index[keys[photo]] for photo in photos], np.int64)
+        return Features(self._map(len(index)), rows)
 
     def unreadable(
-        self, found: Sequence[Photograph], *, batch: int = 16, progress: bool | None = None
+        self, photos: Sequence[Photograph], *, batch: int = 16, progress: bool | None = None
     ) -> dict[Photograph, str]:
         """Which photographs cannot be read, and why. The features of the others are computed on the way, since a
         photograph must be decoded to know."""
-        wrong: dict[Photograph, str] = {}
-        keys, known = self._filled(found, batch, progress, wrong)
-        why = {keys[each]: told for each, told in wrong.items() if each in keys}  # files of one content are tried once
-        return wrong | {each: why[key] for each, key in keys.items() if key not in known}
+        errors: dict[Photograph, str] = {}
+        keys, index = self._filled(photos, batch, progress, errors)
+        messages = {
+            keys[photo]: message for photo, message in errors.items() if photo in keys
+        }  # files of one content are tried once
+        return errors | {photo: messages[key] for photo, key in keys.items() if key not in index}
 
     def _filled(
-        self, found: Sequence[Photograph], batch: int, progress: bool | None, wrong: dict[Photograph, str] | None
+        self, photos: Sequence[Photograph], batch: int, progress: bool | None, errors: dict[Photograph, str] | None
     ) -> tuple[dict[Photograph, bytes], dict[bytes, int]]:
-        """The key of each photograph, and the row of each key, after what is missing was computed; see
+        """The key of each photograph, and the row of each key, once missing features are computed; see
         :func:`_noted`."""
         keys: dict[Photograph, bytes] = {}
-        for each in dict.fromkeys(found):
-            with _noted(each, wrong):
-                keys[each] = bytes.fromhex(photographs.fingerprint(each))
-        known = self._known()
-        if any(key not in known for key in keys.values()):
+        for photo in dict.fromkeys(photos):
+            with _noted(photo, errors):
+                keys[photo] = bytes.fromhex(photographs.fingerprint(photo))
+        index = self._index()
+        if any(key not in index for key in keys.values()):
             with self._writing():
-                known = self._mend()  # another process may have been here
+                index = self._mend()  # another process may have been here
                 missing: dict[bytes, Photograph] = {}
-                for each, key in keys.items():
-                    if key not in known:
-                        missing.setdefault(key, each)
+                for photo, key in keys.items():
+                    if key not in index:
+                        missing.setdefault(key, photo)
                 if missing:
-                    shown = sys.stderr.isatty() if progress is None else progress
-                    self._append(list(missing.items()), batch, shown, wrong)
-            known = self._known()
-        return keys, known
+                    with_bar = sys.stderr.isatty() if progress is None else progress
+                    self._append(list(missing.items()), batch, with_bar, errors)
+            index = self._index()
+        return keys, index
 
     def __len__(self) -> int:
-        return len(self._known())
+        return len(self._index())
 
     @property
-    def _row(self) -> int:
-        return 2 * self.side * self.side * self.width  # bytes
+    def _row_bytes(self) -> int:
+        return 2 * self.side * self.side * self.width
 
     def _whole(self) -> int:
         """Rows that are complete on disk."""
-        sizes = [_size(self.folder / "grids") // self._row, _size(self.folder / "keys") // _KEY]
+        sizes = [_size(self.folder / "grids") // self._row_bytes, _size(self.folder / "keys") // _KEY]
         return min(sizes)
 
-    def _known(self) -> dict[bytes, int]:
+    def _index(self) -> dict[bytes, int]:
         """The row of each key."""
         count = self._whole()
         if not count:
             return {}
-        held = (self.folder / "keys").read_bytes()
-        return {held[_KEY * row : _KEY * (row + 1)]: row for row in range(count)}
+        digests = (self.folder / "keys").read_bytes()
+        return {digests[_KEY * row : _KEY * (row + 1)]: row for row in range(count)}
 
     def _mend(self) -> dict[bytes, int]:
         """Cut off what a killed process left half written."""
         count = self._whole()
-        for name, size in (("grids", self._row), ("keys", _KEY)):
+        for name, size in (("grids", self._row_bytes), ("keys", _KEY)):
             if _size(self.folder / name) > count * size:
                 os.truncate(self.folder / name, count * size)
-        return self._known()
+        return self._index()
 
     def _append(
         self,
         missing: list[tuple[bytes, Photograph]],
         batch: int,
         progress: bool,
-        wrong: dict[Photograph, str] | None,
+        errors: dict[Photograph, str] | None,
     ) -> None:
         groups = [missing[first : first + batch] for first in range(0, len(missing), batch)]
         with (self.folder / "grids").open("ab") as grids, (self.folder / "keys").open("ab") as keys:
             for group in _tracked(groups, len(missing), progress):
                 pixels = {}
-                for key, each in group:
-                    with _noted(each, wrong):
-                        pixels[key] = photographs.read(each, self.size, fit=self.fit)
+                for key, photo in group:
+                    with _noted(photo, errors):
+                        pixels[key] = photographs.read(photo, self.size, fit=self.fit)
                 if pixels:
                     grids.write(self.compute(np.stack(list(pixels.values()))).half().numpy().tobytes())
                     _to_disk(grids)
@@ -200,14 +202,14 @@ class Store:
 
 
 @contextmanager
-def _noted(each: Photograph, wrong: dict[Photograph, str] | None) -> Iterator[None]:
-    """What is wrong with a photograph is noted in ``wrong``, if that is there, and raised otherwise."""
+def _noted(photo: Photograph, errors: dict[Photograph, str] | None) -> Iterator[None]:
+    """What is wrong with a photograph is noted in ``errors``, and raised if that is None."""
     try:
         yield
     except ValueError as error:
-        if wrong is None:
+        if errors is None:
             raise ValueError(f"{error}. Mend it, or leave such pictures out with --skip-bad") from None
-        wrong[each] = str(error)
+        errors[photo] = str(error)
 
 
 def _tracked(groups: Iterable[list[Any]], total: int, progress: bool) -> Iterator[list[Any]]:

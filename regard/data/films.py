@@ -117,17 +117,17 @@ def _read(field: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
 def read(path: Path) -> Film:
     """A film from a file, or from the one ``.npz`` file of a folder."""
     if path.is_dir():
-        found = sorted(path.glob("*.npz"))
-        if len(found) != 1:
-            told = f"one .npz file with a film, arrays frames and boxes, was expected, not {len(found)}"
-            raise ValueError(f"{path}: {told}")
-        path = found[0]
+        files = sorted(path.glob("*.npz"))
+        if len(files) != 1:
+            expected = f"one .npz file with a film, arrays frames and boxes, was expected, not {len(files)}"
+            raise ValueError(f"{path}: {expected}")
+        path = files[0]
     try:
         with np.load(path, allow_pickle=False) as arrays:
             frames, boxes = arrays["frames"], arrays["boxes"]
     except (OSError, KeyError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        told = "" if "pickle" in str(error) else f" ({error})"  # numpy's hint is to load it unsafely
-        raise ValueError(f"{path}: not a film, an .npz file with arrays frames and boxes{told}") from None
+        reason = "" if "pickle" in str(error) else f" ({error})"  # numpy's hint is to load it unsafely
+        raise ValueError(f"{path}: not a film, an .npz file with arrays frames and boxes{reason}") from None
     if frames.ndim != 3 or frames.dtype != np.uint8 or boxes.shape != (len(frames), 4) or len(frames) < 2:
         raise ValueError(
             f"{path}: frames (T, height, width) of bytes and boxes (T, 4), not {frames.shape}, {boxes.shape}"

@@ -16,8 +16,8 @@ from regard.edges import Edges
 def join(graphs: Sequence[Graph], split: str | None) -> dict[str, Any]:
     """Several graphs as one batch, a single disconnected graph; ``nodes`` are those of the split, or all."""
     before = np.cumsum([0, *map(len, graphs)])
-    asked = [torch.arange(len(g)) if split is None else g.of_split(split) for g in graphs]
-    nodes = torch.cat([nodes + int(start) for nodes, start in zip(asked, before)])
+    per_graph = [torch.arange(len(g)) if split is None else g.of_split(split) for g in graphs]
+    nodes = torch.cat([nodes + int(start) for nodes, start in zip(per_graph, before)])
     if len(graphs) == 1:
         (graph,) = graphs
         batch = {"features": graph.features, "edges": graph.edges, "labels": graph.labels, "nodes": nodes}

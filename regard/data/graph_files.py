@@ -25,15 +25,15 @@ def read(
     """
     if not folder.is_dir():
         raise ValueError(f"{folder}: the data of a graph is a folder with {FORMATS}")
-    found = {path.name[4:-6]: planetoid.read for path in folder.glob("ind.*.graph")}
-    found |= {path.name[:-7]: ppi.read for path in folder.glob("*-G.json")}
+    readers = {path.name[4:-6]: planetoid.read for path in folder.glob("ind.*.graph")}
+    readers |= {path.name[:-7]: ppi.read for path in folder.glob("*-G.json")}
     if (folder / "edges.csv").exists() and subset in ("", "edges"):
         return [graph_tables.read(folder, symmetric, classes, seed)]
-    if not found:
+    if not readers:
         raise ValueError(f"{folder}: no graph is here; looked for {FORMATS}")
-    if subset and subset not in found:
-        raise ValueError(f"{folder}: no graph here is called {subset!r}: {nearest(subset, found)}")
-    if not subset and len(found) > 1:
-        raise ValueError(f"{folder} holds {', '.join(sorted(found))}: say which with subset=NAME")
-    name = subset or next(iter(found))
-    return found[name](folder, name)
+    if subset and subset not in readers:
+        raise ValueError(f"{folder}: no graph here is called {subset!r}: {nearest(subset, readers)}")
+    if not subset and len(readers) > 1:
+        raise ValueError(f"{folder} holds {', '.join(sorted(readers))}: say which with subset=NAME")
+    name = subset or next(iter(readers))
+    return readers[name](folder, name)

@@ -22,17 +22,17 @@ def foreign(thing: Any, data_seed: int = 0) -> list[Graph]:
     """Graphs from a :class:`Graph`, a ``torch_geometric.data.Data``, a NetworkX graph, or several of them by split:
     ``{"train": [...], "valid": [...], "test": [...]}``."""
     if isinstance(thing, Mapping):
-        found = []
+        graphs = []
         for split, members in thing.items():
             number = split_number(str(split))
-            for one in members if isinstance(members, Iterable) and not is_foreign(members) else [members]:
-                graph = _one(one)
-                found.append(replace(graph, split=torch.full((len(graph),), number)))
-        return found
-    return [with_split(_one(thing), data_seed)]
+            for member in members if isinstance(members, Iterable) and not is_foreign(members) else [members]:
+                graph = _converted(member)
+                graphs.append(replace(graph, split=torch.full((len(graph),), number)))
+        return graphs
+    return [with_split(_converted(thing), data_seed)]
 
 
-def _one(thing: Any) -> Graph:
+def _converted(thing: Any) -> Graph:
     if isinstance(thing, Graph):
         return thing
     if hasattr(thing, "edge_index"):
@@ -72,21 +72,21 @@ def _from_networkx(graph: Any) -> Graph:
     nodes = list(graph.nodes(data=True))
     number = {node: row for row, (node, _) in enumerate(nodes)}
     rows = []
-    for node, about in nodes:
-        if "x" not in about:
+    for node, attributes in nodes:
+        if "x" not in attributes:
             raise ValueError(f"node {node!r} has no features: graph.nodes[{node!r}]['x'] is missing")
-        rows.append(np.atleast_1d(np.asarray(about["x"], dtype=np.float32)))
+        rows.append(np.atleast_1d(np.asarray(attributes["x"], dtype=np.float32)))
     widths = {len(row) for row in rows}
     if len(widths) > 1:
         raise ValueError(f"nodes have between {min(widths)} and {max(widths)} features: they must have as many each")
     pairs = np.array([(number[a], number[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2).T
     if not graph.is_directed():
         pairs = np.concatenate([pairs, pairs[::-1, pairs[0] != pairs[1]]], axis=1)
-    given = [about.get("y") for _, about in nodes]
-    labels, classes = encode(given)
-    split = torch.tensor([split_number(str(about.get("split", ""))) for _, about in nodes])
+    targets = [attributes.get("y") for _, attributes in nodes]
+    labels, classes = encode(targets)
+    split = torch.tensor([split_number(str(attributes.get("split", ""))) for _, attributes in nodes])
     features = compact(torch.from_numpy(np.stack(rows))) if rows else torch.zeros(0, 0)
     names = [str(node) for node, _ in nodes]
     numbered = names == [str(row) for row in range(len(names))]
-    made = Graph(features, torch.from_numpy(pairs), labels, split, None if numbered else names, classes)
-    return made.checked(type(graph).__name__)
+    converted = Graph(features, torch.from_numpy(pairs), labels, split, None if numbered else names, classes)
+    return converted.checked(type(graph).__name__)

@@ -21,7 +21,7 @@ from regard.data.graphs import NOWHERE, Graph, both_ways, ordered, split_number,
 from regard.data.sparse import compact, csr
 
 MOST_LABELS, LONGEST_CELL = 1 << 27, 1_000
-"""More than anybody has; memory is not taken for what a file only declares."""
+"""More than any real graph has; a file that only declares more must not take the memory for it."""
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -33,9 +33,9 @@ def read(folder: Path, symmetric: bool, classes: Sequence[str] | None, seed: int
     numbers: dict[str, int] = {}
     if files["features"].exists():
         features, numbers = _features(files["features"])
-    else:  # a node is then known by nothing but itself
-        named = [name for _, (name, *_) in labels] + [name for _, ends in edges for name in ends]
-        for name in named:
+    else:  # each node then has a feature of its own
+        mentioned = [name for _, (name, *_) in labels] + [name for _, ends in edges for name in ends]
+        for name in mentioned:
             numbers.setdefault(name, len(numbers))
         size = len(numbers)
         features = csr(torch.arange(size + 1), torch.arange(size), torch.ones(size), (size, size))
@@ -67,10 +67,12 @@ def read(folder: Path, symmetric: bool, classes: Sequence[str] | None, seed: int
         place(files["labels"], line, node, where)
     for line, (name, where) in _rows(files["split"], "node", "split") if files["split"].exists() else ():
         place(files["split"], line, number(files["split"], line, name), where)
-    target, known = _labels(files["labels"], texts, lines, classes)
+    target, class_names = _labels(files["labels"], texts, lines, classes)
     names = list(numbers)
-    made = Graph(features, torch.from_numpy(both_ways(index) if symmetric else index), target, split, names, known)
-    return with_split(made.checked(str(folder)), seed)
+    graph = Graph(
+        features, torch.from_numpy(both_ways(index) if symmetric else index), target, split, names, class_names
+    )
+    return with_split(graph.checked(str(folder)), seed)
 
 
 def _features(path: Path) -> tuple[torch.Tensor, dict[str, int]]:
@@ -113,28 +115,28 @@ def _labels(
     path: Path, texts: list[str | None], lines: list[int], classes: Sequence[str] | None
 ) -> tuple[torch.Tensor, list[str]]:
     """The labels as a tensor, (N,) or (N, C) if a cell holds several."""
-    given = [text for text in texts if text]
-    if not given and classes is None:
+    filled = [text for text in texts if text]
+    if not filled and classes is None:
         raise ValueError(f"{path}: no node has a label")
-    several = any(";" in text for text in given)
+    several = any(";" in text for text in filled)
     marks = [[mark.strip() for mark in (text or "").split(";") if mark.strip()] for text in texts]
     try:
-        known = list(classes) if classes is not None else ordered(mark for row in marks for mark in row)
+        names = list(classes) if classes is not None else ordered(mark for row in marks for mark in row)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    place = {mark: number for number, mark in enumerate(known)}
+    number_of = {mark: number for number, mark in enumerate(names)}
     for row, line in zip(marks, lines):
         for mark in row:
-            if mark not in place:
-                raise ValueError(f"{path}, line {line}: no class is called {mark!r}: {nearest(mark, known)}")
-    if several and len(marks) * len(known) > MOST_LABELS:
-        raise ValueError(f"{path}: {len(known):,} classes for {len(marks):,} nodes, which would not fit into memory")
+            if mark not in number_of:
+                raise ValueError(f"{path}, line {line}: no class is called {mark!r}: {nearest(mark, names)}")
+    if several and len(marks) * len(names) > MOST_LABELS:
+        raise ValueError(f"{path}: {len(names):,} classes for {len(marks):,} nodes, which would not fit into memory")
     if not several:
-        return torch.tensor([place[row[0]] if row else NOWHERE for row in marks]), known
-    target = torch.zeros(len(marks), len(known))
+        return torch.tensor([number_of[row[0]] if row else NOWHERE for row in marks]), names
+    target = torch.zeros(len(marks), len(names))
     for node, row in enumerate(marks):
-        target[node, [place[mark] for mark in row]] = 1.0
-    return target, known
+        target[node, [number_of[mark] for mark in row]] = 1.0
+    return target, names
 
 
 def _rows(path: Path, *columns: str) -> Iterator[tuple[int, list[str]]]:

@@ -1,4 +1,4 @@
-"""One graph: what its nodes look like, which are joined, and what is known of them.
+"""One graph: the features of its nodes, their edges, labels and splits.
 
 Letters: N nodes, E edges, F features, C classes. An edge goes from a source to a target; the target attends.
 """
@@ -20,7 +20,7 @@ from regard.data.sparse import is_sparse, starts_of, sums
 from regard.edges import Edges
 
 NOWHERE = -1
-"""The split of a node that none uses, and the class of a node of which none is known."""
+"""The split of a node that is in none, and the class of a node without a label."""
 
 _SPELLINGS = {"train": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2, "": NOWHERE}
 
@@ -86,8 +86,8 @@ class Graph:
         """The node of a name or, where nodes have none, of a number."""
         if self.names is not None:
             if name not in self._numbers:
-                known = self.names if len(self.names) <= 50 else [*self.names[:10], "…"]
-                raise ValueError(f"no node is called {name!r}: {nearest(name, known)}")
+                candidates = self.names if len(self.names) <= 50 else [*self.names[:10], "…"]
+                raise ValueError(f"no node is called {name!r}: {nearest(name, candidates)}")
             return self._numbers[name]
         if not name.strip().isdigit() or int(name) >= len(self):
             raise ValueError(f"there is no node {name!r}: nodes are 0 to {len(self) - 1}")
@@ -132,43 +132,43 @@ class Graph:
         return self
 
 
-def encode(given: Sequence[Any], classes: Sequence[str] | None = None) -> tuple[Tensor, list[str] | None]:
+def encode(labels: Sequence[Any], classes: Sequence[str] | None = None) -> tuple[Tensor, list[str] | None]:
     """Labels as a tensor, and what the classes are called. A label is None, a whole number, a text, or a sequence of
     zeros and ones where a node may have several."""
     rows = [
-        label for label in given if isinstance(label, Sequence | np.ndarray | Tensor) and not isinstance(label, str)
+        label for label in labels if isinstance(label, Sequence | np.ndarray | Tensor) and not isinstance(label, str)
     ]
     if rows:
         width = len(rows[0])
-        whole = [label if label is not None else [0] * width for label in given]
+        whole = [label if label is not None else [0] * width for label in labels]
         if any(len(label) != width for label in whole):
             raise ValueError(f"labels are {width} zeros and ones for one node, but not for another")
         return torch.tensor(np.array([np.asarray(label) for label in whole], dtype=np.float32)), None
-    texts = ["" if label is None else str(label).strip() for label in given]
-    known = list(classes) if classes is not None else ordered(text for text in texts if text)
-    place = {name: number for number, name in enumerate(known)}
+    texts = ["" if label is None else str(label).strip() for label in labels]
+    names = list(classes) if classes is not None else ordered(text for text in texts if text)
+    number_of = {name: number for number, name in enumerate(names)}
     for text in texts:
-        if text and text not in place:
-            raise ValueError(f"no class is called {text!r}: {nearest(text, known)}")
-    return torch.tensor([place.get(text, NOWHERE) for text in texts], dtype=torch.long), known
+        if text and text not in number_of:
+            raise ValueError(f"no class is called {text!r}: {nearest(text, names)}")
+    return torch.tensor([number_of.get(text, NOWHERE) for text in texts], dtype=torch.long), names
 
 
 def ordered(names: Iterable[str]) -> list[str]:
     """The different names, by number if they are numbers."""
-    found = set(names)
-    numbers = all(name.lstrip("-").isdigit() for name in found)
-    return sorted(found, key=lambda name: (int(name), name) if numbers else (0, name))
+    distinct = set(names)
+    numbers = all(name.lstrip("-").isdigit() for name in distinct)
+    return sorted(distinct, key=lambda name: (int(name), name) if numbers else (0, name))
 
 
 def with_split(graph: Graph, seed: int) -> Graph:
     """The graph with its labelled nodes drawn into 60, 20 and 20 % of train, valid and test, unless it has splits."""
     if bool((graph.split >= 0).any()):
         return graph
-    known = np.arange(len(graph)) if graph.several else np.flatnonzero(graph.labels.numpy() >= 0)
-    order = np.random.default_rng([seed, 60]).permutation(known)
+    labelled = np.arange(len(graph)) if graph.several else np.flatnonzero(graph.labels.numpy() >= 0)
+    order = np.random.default_rng([seed, 60]).permutation(labelled)
     split = torch.full((len(graph),), NOWHERE)
-    held = max(round(0.2 * len(order)), 1)
-    for number, rows in enumerate((order[2 * held :], order[:held], order[held : 2 * held])):
+    held_out = max(round(0.2 * len(order)), 1)
+    for number, rows in enumerate((order[2 * held_out :], order[:held_out], order[held_out : 2 * held_out])):
         split[torch.from_numpy(rows)] = number
     return replace(graph, split=split)
 

@@ -39,7 +39,7 @@ class Numbers(NamedTuple):
     boxes: np.ndarray
 
     def part(self, rows: slice) -> Numbers:
-        """Some of them."""
+        """The numbers of some rows."""
         return Numbers(self.digits[rows], self.boxes[rows])
 
 
@@ -49,10 +49,10 @@ def read(path: Path, most: int) -> dict[str, Numbers]:
     path = path / NAME if path.is_dir() else path
     try:
         content = path.read_bytes()
-        found = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
-        if not isinstance(found, dict) or not {"train", "test"} <= found.keys():
+        annotations = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+        if not isinstance(annotations, dict) or not {"train", "test"} <= annotations.keys():
             raise ValueError('it must be {"train": […], "test": […]}')
-        return {split: _numbers(found[split], most, split) for split in ("train", "test")}
+        return {split: _numbers(annotations[split], most, split) for split in ("train", "test")}
     except FileNotFoundError:
         raise ValueError(f"no data at {path}: the annotations of house numbers are wanted") from None
     except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
@@ -66,21 +66,21 @@ def _numbers(items: list, most: int, split: str) -> Numbers:
     for row, item in enumerate(items):
         try:
             _, _, _, parts = item
-            each = np.array([[float(value) for value in part] for part in parts])
-            names = each[:, 0].astype(int) % 10
+            rows = np.array([[float(value) for value in part] for part in parts])
+            classes = rows[:, 0].astype(int) % 10
             if (
-                each.shape[1] != 5
-                or not np.isfinite(each).all()
-                or not ((each[:, 3] > each[:, 1]) & (each[:, 4] > each[:, 2])).all()
+                rows.shape[1] != 5
+                or not np.isfinite(rows).all()
+                or not ((rows[:, 3] > rows[:, 1]) & (rows[:, 4] > rows[:, 2])).all()
             ):
                 raise ValueError
         except (ValueError, TypeError, IndexError, OverflowError):
-            said = json.dumps(item)[:80]
-            raise ValueError(f"{split}, item {row}: not [name, width, height, boxes], but {said}") from None
-        if len(each) <= most:
-            order = np.argsort(each[:, 1], kind="stable")
-            digits.append(np.pad(names[order], (0, most - len(each)), constant_values=-1))
-            boxes.append(np.pad(_cut(each[order, 1:]), ((0, most - len(each)), (0, 0))))
+            excerpt = json.dumps(item)[:80]
+            raise ValueError(f"{split}, item {row}: not [name, width, height, boxes], but {excerpt}") from None
+        if len(rows) <= most:
+            order = np.argsort(rows[:, 1], kind="stable")
+            digits.append(np.pad(classes[order], (0, most - len(rows)), constant_values=-1))
+            boxes.append(np.pad(_cut(rows[order, 1:]), ((0, most - len(rows)), (0, 0))))
     if not digits:
         raise ValueError(f"{split}: no number has {most} digits or fewer")
     return Numbers(np.stack(digits), np.stack(boxes).astype(np.float32))
@@ -95,8 +95,7 @@ def _cut(boxes: np.ndarray) -> np.ndarray:
 
 
 def made(random: np.random.Generator, labels: np.ndarray, most: int) -> Numbers:
-    """As many numbers of one to ``most`` digits as there are ``labels`` (n,), from which the digits are taken, in rows
-    that rise or fall a little."""
+    """n generated numbers of one to ``most`` digits, drawn from ``labels`` (n,), in rows that rise or fall a little."""
     n = len(labels)
     digits, boxes = np.full((n, most), -1), np.zeros((n, most, 4), np.float32)
     for row, length in enumerate(random.integers(1, most + 1, n)):

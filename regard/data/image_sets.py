@@ -41,24 +41,24 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
     bad = bad or BadLines()
     path = folder / LABELS
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON ({error})") from None
-    if not isinstance(about, dict):
+    if not isinstance(entries, dict):
         raise ValueError(f"{path}: a JSON object with a list of labels for each photograph was expected")
-    inside = sorted(place for place in folder.iterdir() if place.is_dir())
-    album = Album(folder, [folder, *inside, *sorted(folder.glob("*.zip"))])
-    found = []
-    for number, (name, labels) in enumerate(about.items(), 1):
+    folders = sorted(place for place in folder.iterdir() if place.is_dir())
+    album = Album(folder, [folder, *folders, *sorted(folder.glob("*.zip"))])
+    labelled = []
+    for number, (name, labels) in enumerate(entries.items(), 1):
         photograph = album.find(name) or album.find(f"{name}.jpg")
         if not isinstance(labels, list) or not all(isinstance(label, str) and clean(label) for label in labels):
             bad.add("unreadable", path, number, f"the labels of {name[:60]!r} are no list of texts")
         elif photograph is None:
-            looked = ", ".join(str(place) for place in album.places)
-            bad.add("without an image", path, number, f"{name[:60]!r} is not in {looked}")
+            places = ", ".join(str(place) for place in album.places)
+            bad.add("without an image", path, number, f"{name[:60]!r} is not in {places}")
         else:
-            found.append(Labelled(photograph, sorted({clean(label) for label in labels})))
-    return divided(found, folder)
+            labelled.append(Labelled(photograph, sorted({clean(label) for label in labels})))
+    return divided(labelled, folder)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -90,14 +90,14 @@ class Nouns:
 
     def __init__(self, forms: Iterable[str], known: Iterable[str]):
         self.forms, self.known = list(forms), list(known)
-        self._forms, self._known = frozenset(self.forms), frozenset(self.known)
+        self._forms, self._labels = frozenset(self.forms), frozenset(self.known)
 
     @classmethod
     def learn(cls, described: Sequence[Sequence[str]], most: int) -> Nouns:
-        """From the captions of each photograph: the ``most`` nouns that are said of the most photographs."""
+        """From the captions of each photograph: the ``most`` nouns that occur with the most photographs."""
         uses, after, ends = Counter[str](), Counter[str](), Counter[str]()
-        held = [[_WORD.findall(caption.lower()) for caption in many] for many in described]
-        for words in (words for many in held for words in many):
+        sentences = [[_WORD.findall(caption.lower()) for caption in captions] for captions in described]
+        for words in (words for captions in sentences for words in captions):
             uses.update(words)
             for before, word, follows in zip(words, words[1:], [*words[2:], "."]):
                 if before in _BEFORE and word.isalpha() and len(word) > 2:
@@ -107,14 +107,14 @@ class Nouns:
             word for word, count in after.items() if count >= max(5, uses[word] / 50) and ends[word] >= 0.3 * count
         }
         forms = sorted(nouns - _BEFORE - _AFTER)
-        found = cls(forms, [_singular(word) for word in forms])
-        counts = Counter(name for many in described for name in found.of(many))
+        learned = cls(forms, [_singular(word) for word in forms])
+        counts = Counter(name for captions in described for name in learned.of(captions))
         return cls(forms, sorted(counts, key=lambda name: (-counts[name], name))[:most])
 
-    def of(self, said: Iterable[str]) -> list[str]:
+    def of(self, captions: Iterable[str]) -> list[str]:
         """The known nouns of captions, each once, sorted."""
-        words = {word for caption in said for word in _WORD.findall(caption.lower())}
-        return sorted({_singular(word) for word in words & self._forms} & self._known)
+        words = {word for caption in captions for word in _WORD.findall(caption.lower())}
+        return sorted({_singular(word) for word in words & self._forms} & self._labels)
 
 
 def _verbal(word: str) -> bool:

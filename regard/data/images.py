@@ -23,7 +23,7 @@ from regard.data import SPLITS, untrusted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
-"""What a file may hold, whatever its name is: Pillow knows more, and starts a program for one of them."""
+"""Formats that are read, whatever a file is called; Pillow knows more, and starts a program for one of those."""
 MOST_PIXELS, MOST_CLASSES = 1 << 26, 1 << 16
 _IMAGES, _LABELS = 2051, 2049  # the magic numbers: unsigned bytes in three dimensions and in one
 _PARTS = {"train": "train", "test": "t10k"}
@@ -43,7 +43,7 @@ class Pictures:
         return len(self.label)
 
     def part(self, rows: slice | np.ndarray) -> Pictures:
-        """Some of them."""
+        """The pictures of some rows."""
         names = None if self.names is None else list(np.asarray(self.names, dtype=object)[rows])
         return Pictures(self.image[rows], self.label[rows], self.classes, names)
 
@@ -54,17 +54,17 @@ class Pictures:
 
 def read_idx_folder(folder: Path) -> dict[str, Pictures]:
     """``train`` and ``test`` of a folder with the four files of MNIST."""
-    found = {}
+    splits = {}
     for split, part in _PARTS.items():
         images = read_idx(_find(folder, f"{part}-images-idx3-ubyte"), _IMAGES)
         path = _find(folder, f"{part}-labels-idx1-ubyte")
         labels = read_idx(path, _LABELS).astype(np.int64)
         if len(images) != len(labels):
             raise ValueError(f"{path}: {len(labels)} labels for {len(images)} images")
-        found[split] = Pictures(images[:, None], labels)
-    count = max(int(part.label.max(initial=0)) for part in found.values()) + 1
+        splits[split] = Pictures(images[:, None], labels)
+    count = max(int(part.label.max(initial=0)) for part in splits.values()) + 1
     classes = [str(number) for number in range(count)]
-    return {split: Pictures(part.image, part.label, classes) for split, part in found.items()}
+    return {split: Pictures(part.image, part.label, classes) for split, part in splits.items()}
 
 
 def read_idx(path: Path, magic: int) -> np.ndarray:
@@ -74,11 +74,11 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
     header = 4 * (1 + dimensions)
     if len(data) < header:
         raise ValueError(f"{path}: {len(data)} bytes, too few for the header of an IDX file")
-    found, *shape = struct.unpack(f">{1 + dimensions}I", data[:header])
-    if found != magic:
-        what = {_IMAGES: "images", _LABELS: "labels"}
-        told = f"it holds {what[found]}" if found in what else "it is no IDX file of bytes"
-        raise ValueError(f"{path}: magic number {found}, and {what[magic]} have {magic}: {told}")
+    number, *shape = struct.unpack(f">{1 + dimensions}I", data[:header])
+    if number != magic:
+        kinds = {_IMAGES: "images", _LABELS: "labels"}
+        meaning = f"it holds {kinds[number]}" if number in kinds else "it is no IDX file of bytes"
+        raise ValueError(f"{path}: magic number {number}, and {kinds[magic]} have {magic}: {meaning}")
     if len(data) - header != math.prod(shape):
         raise ValueError(
             f"{path}: the header promises {' × '.join(map(str, shape))} bytes, but {len(data) - header} follow; "
@@ -112,10 +112,10 @@ def read_npz(path: Path) -> dict[str, Pictures]:
     for name in sorted(names - set(arrays)):
         raise ValueError(f"{path}: there is no {name.removesuffix('.npy')} in it")
     read = {name: untrusted.npy(data, f"{path}, {name}") for name, data in arrays.items()}
-    found = {split: _square(path, split, read[f"X_{split}.npy"], read[f"y_{split}.npy"]) for split in SPLITS}
-    count = max(int(part.label.max(initial=0)) for part in found.values()) + 1
+    splits = {split: _square(path, split, read[f"X_{split}.npy"], read[f"y_{split}.npy"]) for split in SPLITS}
+    count = max(int(part.label.max(initial=0)) for part in splits.values()) + 1
     classes = [str(number) for number in range(count)]
-    return {split: Pictures(part.image, part.label, classes) for split, part in found.items()}
+    return {split: Pictures(part.image, part.label, classes) for split, part in splits.items()}
 
 
 def _square(path: Path, split: str, pixels: np.ndarray, labels: np.ndarray) -> Pictures:
@@ -201,11 +201,11 @@ def read_image(path: Path, height: int, width: int, channels: int) -> np.ndarray
     return np.asarray(picture, np.uint8).reshape(height, width, channels).transpose(2, 0, 1).copy()
 
 
-def kept_apart(found: Mapping[str, Pictures], valid: int) -> dict[str, Pictures]:
+def kept_apart(splits: Mapping[str, Pictures], valid: int) -> dict[str, Pictures]:
     """With a validation: the last ``valid`` of training, if there is none."""
-    if "valid" in found:
-        return dict(found)
-    train = found["train"]
+    if "valid" in splits:
+        return dict(splits)
+    train = splits["train"]
     if not 0 < valid < len(train):
         raise ValueError(f"valid = {valid} of {len(train)} training images: something must stay for each")
-    return {**found, "train": train.part(slice(None, -valid)), "valid": train.part(slice(-valid, None))}
+    return {**splits, "train": train.part(slice(None, -valid)), "valid": train.part(slice(-valid, None))}

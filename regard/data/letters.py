@@ -74,17 +74,17 @@ def _basis(letter: str, stroke: int) -> np.ndarray:
     count = len(controls)
     ends = [0, *(i for i in np.flatnonzero(corners).tolist() if 0 < i < count - 1), count - 1]
     share = np.linspace(0, 1, 8, endpoint=False)[:, None]
-    found = []
+    curves = []
     for first, last in pairwise(ends):
         piece = np.eye(count)[first : last + 1]
         padded = np.concatenate([2 * piece[:1] - piece[1:2], piece, 2 * piece[-1:] - piece[-2:-1]])
         for a, b, c, d in zip(padded, padded[1:], padded[2:], padded[3:]):
-            bent = 2 * b + (c - a) * share + (2 * a - 5 * b + 4 * c - d) * share**2
-            found.append((bent + (3 * b - a - 3 * c + d) * share**3) / 2)
-    fine = np.concatenate([*found, np.eye(count)[-1:]])
-    along = np.concatenate([[0], np.hypot(*np.diff(fine @ controls, axis=0).T).cumsum()])
+            quadratic = 2 * b + (c - a) * share + (2 * a - 5 * b + 4 * c - d) * share**2
+            curves.append((quadratic + (3 * b - a - 3 * c + d) * share**3) / 2)
+    dense = np.concatenate([*curves, np.eye(count)[-1:]])
+    along = np.concatenate([[0], np.hypot(*np.diff(dense @ controls, axis=0).T).cumsum()])
     places = np.linspace(0, along[-1], max(2, round(float(along[-1]) / STEP) + 1))
-    return np.stack([np.interp(places, along, side) for side in fine.T], 1)
+    return np.stack([np.interp(places, along, side) for side in dense.T], 1)
 
 
 def glyph(letter: str, random: np.random.Generator | None = None, jitter: float = 0.035) -> list[np.ndarray]:
@@ -98,16 +98,16 @@ def glyph(letter: str, random: np.random.Generator | None = None, jitter: float 
 
 def words(random: np.random.Generator, longest: int) -> str:
     """A line of made-up words of at most ``longest`` characters: syllables, and any letters at random."""
-    found: list[str] = []
+    line: list[str] = []
     target = int(random.integers(max(2, longest // 2), longest + 1))
-    while len(" ".join(found)) < target:
+    while len(" ".join(line)) < target:
         if random.random() < 0.35:
             word = "".join(random.choice(list(ALPHABET), int(random.integers(1, 7))))
         else:
             parts = (_ONSETS, _VOWELS, _CODAS) * int(random.integers(1, 4))
             word = "".join(str(random.choice(part)) for part in parts)
-        found.append(word)
-    return " ".join(found)[:longest].strip()
+        line.append(word)
+    return " ".join(line)[:longest].strip()
 
 
 def draw(text: str, random: np.random.Generator, name: str = "") -> Line:
@@ -142,7 +142,7 @@ def draw(text: str, random: np.random.Generator, name: str = "") -> Line:
 
 def templates() -> dict[str, list[list[np.ndarray]]]:
     """For each letter its strokes in several slants and widths, for :func:`regard.metrics.strokes.read`."""
-    found = {}
+    by_letter = {}
     for letter in ALPHABET:
         shapes = []
         for slant in (0.0, 0.18, 0.36):
@@ -150,5 +150,5 @@ def templates() -> dict[str, list[list[np.ndarray]]]:
                 strokes = glyph(letter)
                 moved = [np.stack([wide * s[:, 0] - slant * s[:, 1], s[:, 1]], 1) * UNIT for s in strokes]
                 shapes.append(moved)
-        found[letter] = shapes
-    return found
+        by_letter[letter] = shapes
+    return by_letter

@@ -26,31 +26,31 @@ def learn(
     out. Sentences are lists of words."""
     if len(source) != len(target):
         raise ValueError(f"{len(source)} source sentences for {len(target)} target sentences")
-    words, others = _numbers(source, NOWHERE), _numbers(target)
+    source_numbers, target_numbers = _numbers(source, NOWHERE), _numbers(target)
     links, slots, slot = [], [], 0  # of each possible link: its pair of words, and the target word that it explains
     for sentence, translated in zip(source, target):
-        here = np.array([words[NOWHERE], *(words[word] for word in sentence)])
-        there = np.array([others[word] for word in translated], dtype=np.int64)
-        links.append((here[None, :] * len(others) + there[:, None]).ravel())
-        slots.append(np.repeat(np.arange(slot, slot + len(there)), len(here)))
-        slot += len(there)
+        sources = np.array([source_numbers[NOWHERE], *(source_numbers[word] for word in sentence)])
+        targets = np.array([target_numbers[word] for word in translated], dtype=np.int64)
+        links.append((sources[None, :] * len(target_numbers) + targets[:, None]).ravel())
+        slots.append(np.repeat(np.arange(slot, slot + len(targets)), len(sources)))
+        slot += len(targets)
     if not slot:
         return {}
     kinds, link = np.unique(np.concatenate(links), return_inverse=True)
-    explains, origin = np.concatenate(slots), kinds // len(others)
+    explains, origin = np.concatenate(slots), kinds // len(target_numbers)
     table = np.ones(len(kinds))
     for _ in range(rounds):
         share = table[link]
         share /= np.bincount(explains, share, minlength=slot)[explains]
         counted = np.bincount(link, share, minlength=len(kinds))
-        table = counted / np.bincount(origin, counted, minlength=len(words))[origin]
-    found: dict[str, list[tuple[str, float]]] = {}
-    spelled, told = list(words), list(others)
+        table = counted / np.bincount(origin, counted, minlength=len(source_numbers))[origin]
+    lexicon: dict[str, list[tuple[str, float]]] = {}
+    source_words, target_words = list(source_numbers), list(target_numbers)
     for number in np.lexsort((kinds, -table)):
-        if table[number] >= least and spelled[origin[number]] != NOWHERE:
-            pair = told[kinds[number] % len(others)], float(table[number])
-            found.setdefault(spelled[origin[number]], []).append(pair)
-    return found
+        if table[number] >= least and source_words[origin[number]] != NOWHERE:
+            pair = target_words[kinds[number] % len(target_numbers)], float(table[number])
+            lexicon.setdefault(source_words[origin[number]], []).append(pair)
+    return lexicon
 
 
 def best(lexicon: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, str]:

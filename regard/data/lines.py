@@ -44,7 +44,7 @@ class BadLines:
 
     @property
     def total(self) -> int:
-        """How many lines were left out."""
+        """The number of lines that were left out."""
         return sum(self.counts.values())
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def count_lines(stream: IO[bytes]) -> int:
-    """How many lines follow, the last with or without its line end."""
+    """The number of lines that follow, the last with or without its line end."""
     lines, last = 0, b"\n"
     while block := stream.read(1 << 20):
         lines += block.count(b"\n")

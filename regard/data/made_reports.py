@@ -38,25 +38,25 @@ class Report(NamedTuple):
 
 
 def report(random: np.random.Generator, train: bool) -> Report:
-    """One report; ``train`` says which names there are."""
+    """One report, with the names for training if ``train``, else with the others."""
     if random.random() < 0.5:
-        name, role = f"{_name(random, train)} {_one(random, _FIRMS)}", ""
+        name, role = f"{_name(random, train)} {_pick(random, _FIRMS)}", ""
         aside = f"which employs {int(random.integers(2, 99))} people"
     else:
-        name, role = _name(random, train), f"{_one(random, _ROLES)} {_name(random, train)} "
+        name, role = _name(random, train), f"{_pick(random, _ROLES)} {_name(random, train)} "
         aside = f"who lives in {_name(random, train)}"
     past, present = _VERBS[int(random.integers(len(_VERBS)))]
-    thing = _one(random, _OBJECTS)
+    thing = _pick(random, _OBJECTS)
     place = f" in {_name(random, train)}" if random.random() < 0.6 else ""
-    before = f"{_one(random, _TIMES)} " if random.random() < 0.5 else ""
+    before = f"{_pick(random, _TIMES)} " if random.random() < 0.5 else ""
     between = f" , {aside} ," if random.random() < 0.4 else ""
-    adjective = f"{_one(random, _ADJECTIVES)} " if random.random() < 0.5 else ""
-    after = f" {_one(random, _REASONS)}" if random.random() < 0.5 else ""
-    said = f" , {_name(random, train)} said" if random.random() < 0.3 else ""
-    sentences = [f"{before}{role}{name}{between} {past} the {adjective}{thing}{place}{after}{said} ."]
+    adjective = f"{_pick(random, _ADJECTIVES)} " if random.random() < 0.5 else ""
+    after = f" {_pick(random, _REASONS)}" if random.random() < 0.5 else ""
+    attribution = f" , {_name(random, train)} said" if random.random() < 0.3 else ""
+    sentences = [f"{before}{role}{name}{between} {past} the {adjective}{thing}{place}{after}{attribution} ."]
     if random.random() < 0.5:
         who = f"{_name(random, train)} of {_name(random, train)}"
-        other = f"{who} {_one(random, _SPEAKERS)} that {_one(random, _WORDS)} ."
+        other = f"{who} {_pick(random, _SPEAKERS)} that {_pick(random, _WORDS)} ."
         sentences.insert(int(random.integers(2)), other)
     return Report(" ".join(sentences), f"{name} {present} {thing}{place}")
 
@@ -64,11 +64,11 @@ def report(random: np.random.Generator, train: bool) -> Report:
 def _name(random: np.random.Generator, train: bool) -> str:
     """A name; one in five is not for training."""
     while True:
-        syllables = [_one(random, _FIRST), *(_one(random, _MIDDLE) for _ in range(int(random.integers(1, 3))))]
-        name = "".join([*syllables, _one(random, _LAST)]).capitalize()
+        syllables = [_pick(random, _FIRST), *(_pick(random, _MIDDLE) for _ in range(int(random.integers(1, 3))))]
+        name = "".join([*syllables, _pick(random, _LAST)]).capitalize()
         if (zlib.crc32(name.encode()) % 5 > 0) == train:
             return name
 
 
-def _one(random: np.random.Generator, choices: Sequence[str]) -> str:
+def _pick(random: np.random.Generator, choices: Sequence[str]) -> str:
     return choices[int(random.integers(len(choices)))]

@@ -1,8 +1,8 @@
-"""Speech that is made: by a synthesizer of a page, whose truth is known to the sample, or by flite or espeak-ng.
+"""Generated speech: by a small synthesizer, with its text known to the sample, or by flite or espeak-ng.
 
 The synthesizer needs numpy alone. It speaks letters: a vowel is the harmonics of a pitch under three formants, a
 consonant noise in a band, voiced or not, after a closure if it is a stop. A :class:`Voice` has its own pitch, length of
-vocal tract and pace. What it says is made to be told apart, not to be pleasant.
+vocal tract and pace. Its letters are meant to be distinguishable, not pleasant.
 
 :func:`spoken` asks flite (https://github.com/festvox/flite) or espeak-ng (https://github.com/espeak-ng/espeak-ng),
 where they are installed, to say a text. A voice is named ``flite/slt`` or ``espeak/en-us+m3``.
@@ -62,10 +62,10 @@ CONSONANTS = {
 """Centre and width of the band in hertz, how much of it is voiced, seconds, and whether a closure comes before."""
 
 ALPHABET = "".join(sorted({*VOWELS, *CONSONANTS, " "}))
-"""What can be said."""
+"""The letters that can be spoken."""
 SYLLABLES = ("ba", "bi", "da", "do", "go", "ku", "li", "ma", "na", "ri", "sa", "tu")
 NUMBERS = ("zero", "wan", "tu", "tri", "for", "faiv", "siks", "seven", "eit", "nain")
-"""The digits as the synthesizer is told to say them."""
+"""The digits as the synthesizer spells them."""
 _CLOSED, _PAUSE = 0.03, 0.12
 """Seconds of a closure and of a blank."""
 
@@ -114,8 +114,8 @@ def _letter(letter: str, voice: Voice, random: np.random.Generator, rate: int) -
     count = round(seconds / pace * rate)
     noise = _banded(random.standard_normal(count), centre * voice.tract, width, rate)
     tone = _voiced(count, voice, random, rate, (centre, 250), width / 2) if share else 0.0
-    made = _faded(0.25 * ((1 - share) * noise + 2 * share * tone), rate)
-    return np.concatenate([np.zeros(round(_CLOSED / pace * rate)), made]) if stop else made
+    wave = _faded(0.25 * ((1 - share) * noise + 2 * share * tone), rate)
+    return np.concatenate([np.zeros(round(_CLOSED / pace * rate)), wave]) if stop else wave
 
 
 def _voiced(
@@ -158,16 +158,16 @@ def joined(
     quiet."""
     pieces: list[np.ndarray] = []
     times = np.zeros((len(parts), 2))
-    reached = 0
+    position = 0
     for number in range(len(parts) + 1):
-        near = parts[min(number, len(parts) - 1)]
+        neighbour = parts[min(number, len(parts) - 1)]
         pause = round(random.uniform(*gaps) * rate)
-        pieces.append((_quiet(near) * random.standard_normal(pause)).astype(np.float32))
-        reached += pause
+        pieces.append((_quiet(neighbour) * random.standard_normal(pause)).astype(np.float32))
+        position += pause
         if number < len(parts):
-            pieces.append(near)
-            times[number] = reached / rate, (reached + len(near)) / rate
-            reached += len(near)
+            pieces.append(neighbour)
+            times[number] = position / rate, (position + len(neighbour)) / rate
+            position += len(neighbour)
     return np.concatenate(pieces), times
 
 
@@ -191,8 +191,8 @@ def spoken(text: str, voice: str, rate: int = sound.RATE) -> np.ndarray:
     """A text, said by a voice of flite or espeak-ng."""
     engine, _, name = voice.partition("/")
     if engine not in ENGINES or not name:
-        known = nearest(engine, ENGINES)
-        raise ValueError(f"a voice is written flite/slt or espeak/en-us+m3, not {voice!r}: {known}")
+        hint = nearest(engine, ENGINES)
+        raise ValueError(f"a voice is written flite/slt or espeak/en-us+m3, not {voice!r}: {hint}")
     program = shutil.which(ENGINES[engine])
     if program is None:
         raise ValueError(f"the voice {voice} needs the program {ENGINES[engine]}, which is not installed")
@@ -204,29 +204,29 @@ def spoken(text: str, voice: str, rate: int = sound.RATE) -> np.ndarray:
         else:
             command = [program, "-v", name, "-f", str(words), "-w", str(out)]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+            process = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
         except subprocess.TimeoutExpired:
             raise ValueError(f"{ENGINES[engine]} took more than {PATIENCE:.0f} seconds to say {text[:60]!r}") from None
-        if done.returncode or not out.exists():
-            reason = done.stderr.decode(errors="replace").strip()[-200:] or f"it ended with {done.returncode}"
+        if process.returncode or not out.exists():
+            reason = process.stderr.decode(errors="replace").strip()[-200:] or f"it ended with {process.returncode}"
             raise ValueError(f"{ENGINES[engine]} cannot say {text[:60]!r} as {name}: {reason}")
         return sound.read(out, rate)
 
 
-def collection(said: Sequence[tuple[str, str]], rate: int = sound.RATE, tell: Any = None) -> list[np.ndarray]:
-    """Texts and the voice of each → waves, kept in the cache: what was said once is not said again.
+def collection(lines: Sequence[tuple[str, str]], rate: int = sound.RATE, tell: Any = None) -> list[np.ndarray]:
+    """Texts and the voice of each → waves, kept in the cache, so that each collection is spoken once.
 
     Args:
-        tell: called with the number done so far, for someone who waits.
+        tell: called with the number of texts spoken so far.
     """
-    key = hashlib.sha256("\n".join(f"{voice}\t{text}" for text, voice in said).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\n".join(f"{voice}\t{text}" for text, voice in lines).encode()).hexdigest()[:16]
     place = cache() / "speech" / f"{key}-{rate}.npz"
     if place.exists():
-        held = untrusted.unzip(place, lambda name: True)
-        samples = untrusted.npy(held["samples.npy"], place).astype(np.float32) / 32767
-        return np.split(samples, untrusted.npy(held["offsets.npy"], place)[1:-1])
+        arrays = untrusted.unzip(place, lambda name: True)
+        samples = untrusted.npy(arrays["samples.npy"], place).astype(np.float32) / 32767
+        return np.split(samples, untrusted.npy(arrays["offsets.npy"], place)[1:-1])
     waves = []
-    for number, (text, voice) in enumerate(said, 1):
+    for number, (text, voice) in enumerate(lines, 1):
         waves.append(spoken(text, voice, rate))
         if tell is not None:
             tell(number)

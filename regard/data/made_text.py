@@ -24,7 +24,7 @@ NUMBERS = ("singular", "plural")
 
 
 class Sentence(NamedTuple):
-    """A sentence up to its verb, which is left to be said.
+    """A sentence, cut at its verb.
 
     Attributes:
         words: what stands before the verb.
@@ -46,7 +46,7 @@ class Sentence(NamedTuple):
         return " ".join([*self.words, self.verb, *self.end])
 
 
-def _one(random: np.random.Generator, choices: Sequence[str]) -> str:
+def _pick(random: np.random.Generator, choices: Sequence[str]) -> str:
     return choices[int(random.integers(len(choices)))]
 
 
@@ -55,20 +55,20 @@ def sentence(random: np.random.Generator, longest: int = 15) -> Sentence:
     plural = bool(random.random() < 0.5)
     words = ["the"]
     if random.random() < 0.4:
-        words.append(_one(random, ADJECTIVES))
+        words.append(_pick(random, ADJECTIVES))
     subject = len(words)
     words.append(_noun(random, plural))
     while random.random() < 0.75 and len(words) - subject + 4 <= longest:
-        words += [_one(random, PREPOSITIONS), "the"]
+        words += [_pick(random, PREPOSITIONS), "the"]
         if random.random() < 0.3:
-            words.append(_one(random, ADJECTIVES))
+            words.append(_pick(random, ADJECTIVES))
         words.append(_noun(random, bool(random.random() < 0.5)))
     verb = VERBS[int(random.integers(len(VERBS)))][plural]
-    return Sentence(tuple(words), plural, subject, verb, (_one(random, ENDS), "."))
+    return Sentence(tuple(words), plural, subject, verb, (_pick(random, ENDS), "."))
 
 
 def _noun(random: np.random.Generator, plural: bool) -> str:
-    return _one(random, NOUNS) + ("s" if plural else "")
+    return _pick(random, NOUNS) + ("s" if plural else "")
 
 
 def running(seed: int, sentences: int) -> str:
@@ -92,28 +92,28 @@ def tagged(random: np.random.Generator, entities: bool) -> Tagged:
         rows.append((word, part, entity))
 
     def person() -> None:
-        add(_one(random, PEOPLE), "PROPN", "B-PER")
+        add(_pick(random, PEOPLE), "PROPN", "B-PER")
         if random.random() < 0.3:
-            add(_one(random, PEOPLE), "PROPN", "I-PER")
+            add(_pick(random, PEOPLE), "PROPN", "I-PER")
 
     def thing() -> None:
         add("the", "DET")
         if random.random() < 0.5:
-            add(_one(random, ADJECTIVES), "ADJ")
+            add(_pick(random, ADJECTIVES), "ADJ")
         add(_noun(random, bool(random.random() < 0.3)), "NOUN")
 
     person() if random.random() < 0.6 else thing()
     # "runs" and "walks" are nouns after "the", and verbs elsewhere.
-    add(_one(random, ("sees", "likes", "walks", "runs")), "VERB")
+    add(_pick(random, ("sees", "likes", "walks", "runs")), "VERB")
     if random.random() < 0.5:
         add("with", "ADP")
         person() if random.random() < 0.6 else thing()
     else:
         add("the", "DET")
-        add(_one(random, ("walks", "runs", "books", "tables")), "NOUN")
+        add(_pick(random, ("walks", "runs", "books", "tables")), "NOUN")
     if random.random() < 0.7:
-        add(_one(random, ("in", "from", "to")), "ADP")
-        add(_one(random, PLACES), "PROPN", "B-LOC")
+        add(_pick(random, ("in", "from", "to")), "ADP")
+        add(_pick(random, PLACES), "PROPN", "B-LOC")
     add(".", "PUNCT")
     words, parts, names = zip(*rows, strict=True)
     return Tagged(words, names if entities else parts)

@@ -1,4 +1,4 @@
-"""Generated clips: coloured shapes that move over a canvas, one after another, with what is true of them.
+"""Generated clips: coloured shapes that move over a canvas, one after another, with their captions.
 
     a red circle moves left · a red circle moves left then a blue square moves up
 
@@ -47,7 +47,7 @@ def draw(random: np.random.Generator, size: int = 32, frames: int = 12, most: in
     pixels[:] = random.uniform(200, 250)  # paper of some grey
     kinds = random.choice(len(SHAPES) * len(COLOURS), count, replace=False)
     free = frames - count * LASTS
-    pauses = np.sort(random.integers(0, free + 1, count))  # frames without an event before each of them, in all
+    pauses = np.sort(random.integers(0, free + 1, count))  # frames without an event before each event, in total
     events = []
     for number, (kind, pause) in enumerate(zip(kinds.tolist(), pauses.tolist())):
         shape, colour = SHAPES[kind % len(SHAPES)], list(COLOURS)[kind // len(SHAPES)]
@@ -85,23 +85,23 @@ def check(size: int, frames: int, most: int, least: int = 1) -> None:
 
 def caption(events: Sequence[Event]) -> str:
     """What happens, in its order."""
-    return " then ".join(f"a {each.colour} {each.shape} moves {each.direction}" for each in events)
+    return " then ".join(f"a {event.colour} {event.shape} moves {event.direction}" for event in events)
 
 
 def mentioned(words: Sequence[str], events: Sequence[Event]) -> list[tuple[int, int]]:
     """Which words tell of which events: (number of the word, number of the event) for the shapes and directions of
     each clause whose colour and shape an event has."""
     names = {(event.colour, event.shape): number for number, event in enumerate(events)}
-    found, current = [], None
+    mentions, current = [], None
     for place, word in enumerate(words):
         if word == "then":
             current = None
         elif place and (words[place - 1], word) in names:
             current = names[words[place - 1], word]
-            found.append((place, current))
+            mentions.append((place, current))
         elif current is not None and word in DIRECTIONS:
-            found.append((place, current))
-    return found
+            mentions.append((place, current))
+    return mentions
 
 
 def vocabulary() -> list[str]:

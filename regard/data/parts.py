@@ -27,24 +27,26 @@ def find(path: Path, prefix: str, endings: Sequence[str]) -> dict[str, Path]:
     if not path.is_dir():
         raise ValueError(f"{path}: there is no such file or folder")
     files = [
-        each
-        for each in sorted(path.iterdir())
-        if each.is_file() and each.name.lower().startswith(prefix.lower()) and _is_data(each, endings)
+        file
+        for file in sorted(path.iterdir())
+        if file.is_file() and file.name.lower().startswith(prefix.lower()) and _is_data(file, endings)
     ]
-    found: dict[str, Path] = {}
+    by_split: dict[str, Path] = {}
     for split, words in WORDS.items():
-        fitting = [each for each in files if any(word in each.name[len(prefix) :].lower() for word in words)]
-        if len(fitting) > 1:
-            raise ValueError(f"{path}: {_few(fitting)} might all be for {split}: say how names begin with files=…")
-        if fitting:
-            found[split] = fitting[0]
+        candidates = [file for file in files if any(word in file.name[len(prefix) :].lower() for word in words)]
+        if len(candidates) > 1:
+            raise ValueError(
+                f"{path}: {_shortened(candidates)} might all be for {split}: say how names begin with files=…"
+            )
+        if candidates:
+            by_split[split] = candidates[0]
     if len(files) == 1:
         return {"train": files[0]}
-    if "train" not in found:
-        begun = f" whose name begins with {prefix!r}" if prefix else ""
-        there = _few([each for each in sorted(path.iterdir()) if each.is_file()])
-        raise ValueError(f"{path}: there is no file for train{begun}; there are {there}")
-    return found
+    if "train" not in by_split:
+        condition = f" whose name begins with {prefix!r}" if prefix else ""
+        listing = _shortened([file for file in sorted(path.iterdir()) if file.is_file()])
+        raise ValueError(f"{path}: there is no file for train{condition}; there are {listing}")
+    return by_split
 
 
 def split(
@@ -57,27 +59,27 @@ def split(
         mixed: hold out every tenth item, as for files that are sorted by label; else the end of the file, as where
             neighbours belong together.
     """
-    found = {name: read(path) for name, path in files.items()}
-    if "test" not in found and "valid" in found:
-        found["test"] = found.pop("valid")
+    items = {name: read(path) for name, path in files.items()}
+    if "test" not in items and "valid" in items:
+        items["test"] = items.pop("valid")
     for name in ("test", "valid"):
-        if name not in found:
-            found["train"], found[name] = _held(found["train"], mixed)
-    count = sum(map(len, found.values()))
+        if name not in items:
+            items["train"], items[name] = _held_out(items["train"], mixed)
+    count = sum(map(len, items.values()))
     for name in SPLITS:
-        if not found[name]:
+        if not items[name]:
             where = files.get(name, next(iter(files.values())))
             few = f"; {count} in all are too few to hold out some" if count and len(files) < len(SPLITS) else ""
             raise ValueError(f"{where}: nothing in it for {name!r}{few}")
-    return {name: found[name] for name in SPLITS}
+    return {name: items[name] for name in SPLITS}
 
 
-def _held(items: list[Item], mixed: bool) -> tuple[list[Item], list[Item]]:
-    """What stays, and a tenth that does not."""
+def _held_out(items: list[Item], mixed: bool) -> tuple[list[Item], list[Item]]:
+    """The items that stay, and a tenth that is held out."""
     if not mixed:
         cut = len(items) - max(len(items) // 10, 1)
         return items[:cut], items[cut:]
-    return [each for number, each in enumerate(items) if number % 10 != 9], items[9::10]
+    return [item for number, item in enumerate(items) if number % 10 != 9], items[9::10]
 
 
 def _is_data(path: Path, endings: Sequence[str]) -> bool:
@@ -85,6 +87,6 @@ def _is_data(path: Path, endings: Sequence[str]) -> bool:
     return not any(word in name for word in _NOTES) and (not endings or name.endswith(tuple(endings)))
 
 
-def _few(paths: Sequence[Path]) -> str:
+def _shortened(paths: Sequence[Path]) -> str:
     names = [path.name for path in paths]
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -22,8 +22,8 @@ class Text(NamedTuple):
     @classmethod
     def of(cls, raw: str) -> Text:
         """Letters and digits are words, so is each other sign, and a number such as 1,000.5 is one."""
-        found = list(_WORD.finditer(raw))
-        return cls(raw, tuple(one[0] for one in found), tuple(one.span() for one in found))
+        matches = list(_WORD.finditer(raw))
+        return cls(raw, tuple(match[0] for match in matches), tuple(match.span() for match in matches))
 
     def piece(self, first: int, last: int) -> str:
         """The text from one word to another, as it is written."""
@@ -35,7 +35,7 @@ class Question(NamedTuple):
 
     Attributes:
         document, question: with their words.
-        answers: those that are right; none if it is to be found.
+        answers: the right ones; none if they are unknown.
         span: the first and the last word of the first of them in the document; −1 if it is not a span.
         names: the words that are entities.
         place: where it stands, for messages.
@@ -65,17 +65,17 @@ def read_typed(lines: Iterable[str], name: str) -> Iterator[Typed]:
     """Questions from JSON lines: ``story``, a text or a list of sentences, ``question`` and, if it is known,
     ``answer``."""
     keys = ("story", "question", "answer")
-    nothing = True
-    for place, found in json_objects(lines, name, keys, "an object with story and question"):
-        nothing = False
-        story = found.get("story")
+    empty = True
+    for place, entry in json_objects(lines, name, keys, "an object with story and question"):
+        empty = False
+        story = entry.get("story")
         if isinstance(story, list) and all(isinstance(sentence, str) for sentence in story):
             story = " ".join(story)
-        for key, text in (("story", story), ("question", found.get("question"))):
+        for key, text in (("story", story), ("question", entry.get("question"))):
             if not isinstance(text, str) or not _WORD.search(text):
                 raise ValueError(f"{place}: {key!r} must be a text, and not empty")
-        if not isinstance(found.get("answer", ""), str):
+        if not isinstance(entry.get("answer", ""), str):
             raise ValueError(f"{place}: 'answer' must be a text")
-        yield Typed(str(story), found["question"], found.get("answer"), place)
-    if nothing:
+        yield Typed(str(story), entry["question"], entry.get("answer"), place)
+    if empty:
         raise ValueError(f'{name}: there is nothing in it; a line is {{"story": "…", "question": "…"}}')

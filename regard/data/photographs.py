@@ -64,7 +64,7 @@ def read(
 
 
 def contents(source: Source, max_bytes: int = MAX_BYTES) -> bytes:
-    """The bytes of the file, if they are not too many."""
+    """The bytes of a file, at most ``max_bytes``."""
     if isinstance(source, bytes):
         _check_bytes(len(source), max_bytes, "the image")
         return source
@@ -150,13 +150,13 @@ def fingerprint(source: Source) -> str:
 def folder(path: Path) -> list[Photograph]:
     """The photographs in a folder or in a zip archive, by name."""
     if path.is_dir():
-        found = [Photograph(file) for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES]
+        photographs = [Photograph(file) for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES]
     else:
         names = sorted(_archive(path).namelist())
-        found = [Photograph(path, name) for name in names if name.lower().endswith(SUFFIXES)]
-    if not found:
+        photographs = [Photograph(path, name) for name in names if name.lower().endswith(SUFFIXES)]
+    if not photographs:
         raise ValueError(f"{path}: no photograph ({', '.join(SUFFIXES)}) is in it")
-    return found
+    return photographs
 
 
 class Album:
@@ -185,18 +185,18 @@ class Album:
         """The photograph of that name, if there is one; folders in it may end in a backslash, as Windows has them."""
         if name in self._names:
             return self._names[name]
-        inside = self.home / name  # it may say in which folder
-        if inside.is_file():
-            return Photograph(inside)
+        path = self.home / name  # it may say in which folder
+        if path.is_file():
+            return Photograph(path)
         if "\\" in name:
             return self.find(name.replace("\\", "/"))
         return self._stems.get(name.rpartition(".")[0])
 
 
-def divided(found: Sequence[Any], folder: Path, test: float = 0.1, valid: float = 0.1) -> dict[str, list[Any]]:
+def divided(items: Sequence[Any], folder: Path, test: float = 0.1, valid: float = 0.1) -> dict[str, list[Any]]:
     """What belongs to photographs, in splits: shares of the photographs for test and validation, at least one of each,
     and their order, by their names alone. ``folder`` stands in errors."""
-    names = {each.photograph.name for each in found}
+    names = {item.photograph.name for item in items}
     if len(names) < 3:
         raise ValueError(f"{folder}: {len(names)} images are too few to train, validate and test")
     order = sorted(names, key=lambda name: hashlib.blake2b(name.encode(), digest_size=8).digest())
@@ -204,9 +204,9 @@ def divided(found: Sequence[Any], folder: Path, test: float = 0.1, valid: float 
     rest = tests + (int(valid * len(order)) or 1)
     rank = {name: number for number, name in enumerate(order)}
     splits: dict[str, list[Any]] = {"train": [], "valid": [], "test": []}
-    for each in sorted(found, key=lambda each: rank[each.photograph.name]):
-        number = rank[each.photograph.name]
-        splits["test" if number < tests else "valid" if number < rest else "train"].append(each)
+    for item in sorted(items, key=lambda item: rank[item.photograph.name]):
+        number = rank[item.photograph.name]
+        splits["test" if number < tests else "valid" if number < rest else "train"].append(item)
     return splits
 
 

@@ -99,21 +99,21 @@ def _build(machine: _Machine, _: None) -> None:
 
 def _fill(machine: _Machine, values: list[Any], *fresh: Any) -> None:
     machine.stack.extend(fresh)
-    held = machine.stack[-1]
-    if isinstance(held, list) and all(isinstance(value, int) for value in values):
-        held.extend(values)
-    elif isinstance(held, dict) and all(isinstance(key, int | str) for key in values[::2]):
-        held.update(zip(values[::2], values[1::2]))
+    container = machine.stack[-1]
+    if isinstance(container, list) and all(isinstance(value, int) for value in values):
+        container.extend(values)
+    elif isinstance(container, dict) and all(isinstance(key, int | str) for key in values[::2]):
+        container.update(zip(values[::2], values[1::2]))
     else:
         raise Refused("a list of other things than whole numbers, or a dict of unusual keys, was refused")
 
 
 def _quoted(file: IO[bytes]) -> str:
     """The bytes that Python 2 wrote between quotes, as a text of latin-1; pickletools reads ASCII only."""
-    found = _QUOTED.fullmatch(file.readline())
-    if found is None:
+    match = _QUOTED.fullmatch(file.readline())
+    if match is None:
         raise ValueError("a text that is not as Python writes it")
-    return found[2].decode("unicode_escape")
+    return match[2].decode("unicode_escape")
 
 
 _QUOTED = re.compile(rb"(['\"])((?:[^\\'\"]++|['\"](?!\n)|\\(?:[\\'\"nrt]|x[0-9a-f]{2}))*+)\1\n")

@@ -21,7 +21,7 @@ from regard.data.sparse import csr
 from regard.data.untrusted import shown
 
 MOST_FEATURES, MOST_CLASSES = 1 << 24, 1 << 16
-"""More than anybody has; memory is not taken for what a file only declares."""
+"""More than any real graph has; a file that only declares more must not take the memory for it."""
 
 
 # Pickles name classes by the modules that they were in at the time.
@@ -35,7 +35,7 @@ _NAMES = {
 }
 
 
-def _made(name: Any, arguments: Any) -> Any:
+def _construct(name: Any, arguments: Any) -> Any:
     """What numpy, scipy or Python would make: a record of an array, of its type or of a sparse matrix; a dict; bytes,
     which Python 2 and old protocols write as a text of latin-1."""
     match name, arguments:
@@ -61,7 +61,7 @@ def _unpickle(path: Path) -> Any:
         raise ValueError(f"{path} is missing: planetoid data is ind.NAME.y, allx, ally, tx, ty, graph and test.index")
     data = untrusted.read(path)
     try:
-        return pickles.load(data, _NAMES, _made)
+        return pickles.load(data, _NAMES, _construct)
     except Refused as error:
         raise ValueError(f"{path}: {error}") from None
     except ValueError as error:
@@ -84,10 +84,10 @@ def _array_of(path: Path, record: Any) -> np.ndarray:
 
 def _array(path: Path) -> np.ndarray:
     """A pickled array of numbers, (N, C)."""
-    found = _array_of(path, _unpickle(path))
-    if found.ndim != 2 or not 0 < found.shape[1] <= MOST_CLASSES or not np.isfinite(found).all():
-        raise ValueError(f"{path}: expected an array (nodes, classes) of finite numbers, not {found.shape}")
-    return found
+    array = _array_of(path, _unpickle(path))
+    if array.ndim != 2 or not 0 < array.shape[1] <= MOST_CLASSES or not np.isfinite(array).all():
+        raise ValueError(f"{path}: expected an array (nodes, classes) of finite numbers, not {array.shape}")
+    return array
 
 
 def _matrix(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
@@ -125,9 +125,9 @@ def read(folder: Path, name: str) -> list[Graph]:
         _matrix, (at("allx"), at("tx"))
     )
     train_size, labels, test_labels = len(_array(at("y"))), _array(at("ally")), _array(at("ty"))
-    for part, have, want in (("ally", len(labels), shape[0]), ("ty", len(test_labels), test_shape[0])):
-        if have != want:
-            raise ValueError(f"{at(part)}: {have} rows of labels for {want} rows of features")
+    for part, actual, expected in (("ally", len(labels), shape[0]), ("ty", len(test_labels), test_shape[0])):
+        if actual != expected:
+            raise ValueError(f"{at(part)}: {actual} rows of labels for {expected} rows of features")
     if test_labels.shape[1] != labels.shape[1]:
         raise ValueError(f"{at('ty')}: {test_labels.shape[1]} classes, but {labels.shape[1]} in {at('ally').name}")
     if len(test) != test_shape[0] or test_shape[1] != shape[1]:
@@ -138,8 +138,8 @@ def read(folder: Path, name: str) -> list[Graph]:
     row, column = np.concatenate([rows, test[test_rows]]), np.concatenate([columns, test_columns])
     order = np.lexsort((column, row))
     row, column = row[order], column[order]
-    if (twice := (np.diff(row) == 0) & (np.diff(column) == 0)).any():
-        node, feature = (int(part[:-1][twice][0]) for part in (row, column))
+    if (repeated := (np.diff(row) == 0) & (np.diff(column) == 0)).any():
+        node, feature = (int(part[:-1][repeated][0]) for part in (row, column))
         raise ValueError(f"{at('allx')}: feature {feature} of node {node} is there twice")
     with np.errstate(over="ignore"):  # what does not fit into float32 is not finite, and named by Graph.checked
         value = np.concatenate([values, test_values])[order].astype(np.float32)
@@ -161,12 +161,12 @@ def _hot(labels: np.ndarray) -> torch.Tensor:
 
 def _neighbours(path: Path, count: int) -> np.ndarray:
     """(2, E) from a dict of lists."""
-    found = _unpickle(path)
-    if not isinstance(found, dict):
+    adjacency = _unpickle(path)
+    if not isinstance(adjacency, dict):
         raise ValueError(f"{path}: expected a dict from each node to its neighbours")
     pairs: list[tuple[int, int]] = []
     most = path.stat().st_size  # each neighbour takes a byte at least, unless one list is used many times
-    for node, others in found.items():
+    for node, others in adjacency.items():
         for other in others if isinstance(others, list) else [others]:
             if not (isinstance(node, int) and isinstance(other, int) and 0 <= node < count and 0 <= other < count):
                 raise ValueError(
@@ -182,21 +182,21 @@ def _numbers(path: Path) -> np.ndarray:
     """One node a line."""
     if not path.exists():
         raise ValueError(f"{path} is missing")
-    found = []
+    nodes = []
     for line, text in enumerate(untrusted.read(path).decode(errors="replace").split("\n"), 1):
         if text.strip():
             if not re.fullmatch("[0-9]{1,9}", text.strip()):
                 raise ValueError(f"{path}, line {line}: expected the number of a node, not {text[:40]!r}")
-            found.append(int(text.strip()))
-    if len(set(found)) < len(found):
+            nodes.append(int(text.strip()))
+    if len(set(nodes)) < len(nodes):
         raise ValueError(f"{path}: a node is named twice")
-    return np.array(found, dtype=np.int64)
+    return np.array(nodes, dtype=np.int64)
 
 
 def _names(name: str, number: int) -> list[str]:
-    """What planetoid's classes mean, where that is known."""
-    known = {
+    """The names of planetoid's classes, where these are known."""
+    meanings = {
         "cora": "theory, reinforcement learning, genetic algorithms, neural networks, probabilistic methods, "
         "case based, rule learning",
     }.get(name, "").split(", ")
-    return known if len(known) == number else [str(label) for label in range(number)]
+    return meanings if len(meanings) == number else [str(label) for label in range(number)]

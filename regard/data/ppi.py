@@ -21,8 +21,8 @@ def read(folder: Path, name: str) -> list[Graph]:
     """Graphs are the connected parts. A part of fewer than three nodes belongs to the graph of the node before it in
     the file (as in the code of the GAT paper), or after it where the splits differ."""
     where, features_file = folder / f"{name}-G.json", folder / f"{name}-feats.npy"
-    about = _json(where)
-    nodes, links = about.get("nodes"), about.get("links")
+    content = _json(where)
+    nodes, links = content.get("nodes"), content.get("links")
     if not isinstance(nodes, list) or not isinstance(links, list) or not nodes:
         raise ValueError(f"{where}: expected {{'nodes': [...], 'links': [...]}}")
     try:
@@ -48,8 +48,8 @@ def read(folder: Path, name: str) -> list[Graph]:
 
     rows_file, labels_file = folder / f"{name}-id_map.json", folder / f"{name}-class_map.json"
     rows, marks = _json(rows_file), _json(labels_file)
-    for file, found in ((rows_file, rows), (labels_file, marks)):
-        if missing := [node for node in ids if str(node) not in found]:
+    for file, mapping in ((rows_file, rows), (labels_file, marks)):
+        if missing := [node for node in ids if str(node) not in mapping]:
             raise ValueError(f"{file}: node {shown(missing[0])} is not in it ({len(missing)} are missing)")
     features = untrusted.npy(_ppi_file(features_file), features_file)
     if features.ndim != 2:
@@ -61,7 +61,7 @@ def read(folder: Path, name: str) -> list[Graph]:
     if len(set(row)) < len(row):
         raise ValueError(f"{rows_file}: two nodes have the same row of features")
     labels, classes = _classes(labels_file, ids, [marks[str(node)] for node in ids])
-    part = _together(_components(index, len(ids)), split)
+    part = _merged(_components(index, len(ids)), split)
     with np.errstate(over="ignore"):  # what does not fit into float32 is not finite, and named by Graph.checked
         whole = compact(torch.from_numpy(features[row].astype(np.float32)))
     # Nodes by their part, and each edge with them: one pass, however many parts there are.
@@ -75,8 +75,8 @@ def read(folder: Path, name: str) -> list[Graph]:
         taken = torch.from_numpy(chosen)
         names = [str(ids[node]) for node in chosen]
         joined = torch.from_numpy(new[index[:, inside]])
-        one = Graph(take(whole, taken), joined, labels[taken], torch.from_numpy(split[chosen]), names, classes)
-        graphs.append(one.checked(str(where)))
+        graph = Graph(take(whole, taken), joined, labels[taken], torch.from_numpy(split[chosen]), names, classes)
+        graphs.append(graph.checked(str(where)))
     return graphs
 
 
@@ -85,10 +85,10 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) or (type(value) is int and value.bit_length() < 64)
 
 
-def _classes(path: Path, ids: list[Any], given: list[Any]) -> tuple[torch.Tensor, list[str] | None]:
-    """The labels of nodes: one each, or for each as many zeros and ones."""
-    width = next((len(label) for label in given if isinstance(label, list)), None)
-    for node, label in zip(ids, given):
+def _classes(path: Path, ids: list[Any], labels: list[Any]) -> tuple[torch.Tensor, list[str] | None]:
+    """The labels of nodes: one each, or a list of zeros and ones each, all as long."""
+    width = next((len(label) for label in labels if isinstance(label, list)), None)
+    for node, label in zip(ids, labels):
         if width is None:
             fits, what = _is_name(label), "a text or a whole number"
         else:
@@ -97,7 +97,7 @@ def _classes(path: Path, ids: list[Any], given: list[Any]) -> tuple[torch.Tensor
         if not fits and label is not None:
             raise ValueError(f"{path}: the label of node {shown(node)} is {shown(label)}, not {what}")
     try:
-        return encode(given)
+        return encode(labels)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -113,7 +113,7 @@ def _components(index: np.ndarray, count: int) -> np.ndarray:
             return part
 
 
-def _together(part: np.ndarray, split: np.ndarray) -> np.ndarray:
+def _merged(part: np.ndarray, split: np.ndarray) -> np.ndarray:
     """Parts of one or two nodes joined to the larger part beside them that is in the same split."""
     part, sizes = part.copy(), np.bincount(part, minlength=len(part))
     large = np.flatnonzero(sizes[part] >= 3)
@@ -121,8 +121,8 @@ def _together(part: np.ndarray, split: np.ndarray) -> np.ndarray:
         return np.zeros_like(part)
     for node in np.flatnonzero(sizes[part] < 3):
         after = int(np.searchsorted(large, node))
-        beside = [large[place] for place in (after - 1, after) if 0 <= place < len(large)]
-        same = [other for other in beside if split[other] == split[node]] or beside
+        neighbours = [large[place] for place in (after - 1, after) if 0 <= place < len(large)]
+        same = [other for other in neighbours if split[other] == split[node]] or neighbours
         part[node] = part[same[0]]
     return part
 
@@ -134,7 +134,7 @@ def _ppi_file(path: Path) -> bytes:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    found = untrusted.parse_json(_ppi_file(path), path)
-    if not isinstance(found, dict):
+    content = untrusted.parse_json(_ppi_file(path), path)
+    if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a JSON object")
-    return found
+    return content

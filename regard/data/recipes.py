@@ -1,4 +1,4 @@
-"""Recipes as they lie on disk, and what an ingredient is called without its amount.
+"""Recipes as they lie on disk, and the names of ingredients without amounts.
 
 A folder has one or more files ``*.jsonl`` with a JSON object a line::
 
@@ -51,82 +51,82 @@ def read(folder: Path, bad: BadLines | None = None) -> list[Recipe]:
     if not files:
         raise ValueError(f"{folder}: no file of recipes, *.jsonl with a JSON object a line, is in it")
     home = files[0].parent
-    inside = sorted(path for path in home.iterdir() if path.is_dir())
-    album = Album(home, [home, *inside, *sorted(home.glob("*.zip"))])
-    found = []
+    folders = sorted(path for path in home.iterdir() if path.is_dir())
+    album = Album(home, [home, *folders, *sorted(home.glob("*.zip"))])
+    recipes = []
     for path in files:
         for number, line in numbered_lines(path):
             if not line.strip():
                 continue
             recipe = _parsed(line, path, number, album, bad)
             if recipe is not None:
-                found.append(recipe)
-    if not found:
+                recipes.append(recipe)
+    if not recipes:
         raise ValueError(f"{folder}: no recipe is in it")
-    return found
+    return recipes
 
 
 def _parsed(line: str, path: Path, number: int, album: Album, bad: BadLines) -> Recipe | None:
     try:
-        about = json.loads(line)
+        entry = json.loads(line)
     except RecursionError:
         bad.add("unreadable", path, number, "not JSON (brackets are nested too deeply)")
         return None
     except ValueError as error:
         bad.add("unreadable", path, number, f"not JSON ({error})")
         return None
-    title = about.get("title") if isinstance(about, dict) else None
+    title = entry.get("title") if isinstance(entry, dict) else None
     if not isinstance(title, str) or not clean(title):
         bad.add("unreadable", path, number, "not a JSON object with a title")
         return None
     lists = {}
     for name in ("ingredients", "directions"):
-        lists[name] = _texts(about.get(name))
+        lists[name] = _texts(entry.get(name))
         if not lists[name]:
             bad.add(f"without {name}", path, number, f"{title[:40]!r} has no {name}, a list of texts")
             return None
-    image = about.get("image")
+    image = entry.get("image")
     photograph = None
     if image:
         photograph = album.find(image) if isinstance(image, str) else None
         if photograph is None:
-            looked = ", ".join(str(place) for place in album.places)
-            bad.add("without an image", path, number, f"the photograph {str(image)[:80]!r} is not in {looked}")
+            places = ", ".join(str(place) for place in album.places)
+            bad.add("without an image", path, number, f"the photograph {str(image)[:80]!r} is not in {places}")
             return None
     return Recipe(clean(title), lists["ingredients"], lists["directions"], photograph)
 
 
 def _texts(value: Any) -> list[str]:
     """The texts of a list that are not empty; none if it is no such list."""
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         return []
-    return [text for each in value if (text := clean(each))]
+    return [text for entry in value if (text := clean(entry))]
 
 
-def divided(found: Sequence[Recipe]) -> Splits:
+def divided(recipes: Sequence[Recipe]) -> Splits:
     """Of the recipes with a photograph, by their titles alone, one in six is for validation and one in four for test;
-    all others are for training, but for those with the title of one that is held out. Recipes that share a photograph
+    all others are for training, except those with the title of one that is held out. Recipes that share a photograph
     stay together."""
-    keys = _shared(found)
-    titles = {key for key, recipe in zip(keys, found) if recipe.photograph is not None}
+    keys = _shared(recipes)
+    titles = {key for key, recipe in zip(keys, recipes) if recipe.photograph is not None}
     if len(titles) < 3:
         raise ValueError(
             f"{len(titles)} recipes with a photograph of their own are too few to train, validate and test"
         )
     order = sorted(titles)
     test, valid = len(order) // 4 or 1, len(order) // 6 or 1
-    place = {key: "test" if n < test else "valid" if n < test + valid else "train" for n, key in enumerate(order)}
+    split_of = {key: "test" if n < test else "valid" if n < test + valid else "train" for n, key in enumerate(order)}
     splits: Splits = {"train": [], "valid": [], "test": []}
-    for key, recipe in zip(keys, found):
-        split = place.get(key, "train")
+    for key, recipe in zip(keys, recipes):
+        split = split_of.get(key, "train")
         if split == "train" or recipe.photograph is not None:
             splits[split].append(recipe)
     return splits
 
 
-def _shared(found: Sequence[Recipe]) -> list[bytes]:
+def _shared(recipes: Sequence[Recipe]) -> list[bytes]:
     """The key of each title, the same for all titles that are joined by photographs."""
-    keys = [_key(recipe) for recipe in found]
+    keys = [_key(recipe) for recipe in recipes]
     joined: dict[bytes, bytes] = {}
 
     def root(key: bytes) -> bytes:
@@ -135,7 +135,7 @@ def _shared(found: Sequence[Recipe]) -> list[bytes]:
         return key
 
     first: dict[Photograph, bytes] = {}
-    for key, recipe in zip(keys, found):
+    for key, recipe in zip(keys, recipes):
         if recipe.photograph is not None:
             low, *high = sorted({root(key), root(first.setdefault(recipe.photograph, key))})
             joined |= dict.fromkeys(high, low)
@@ -170,7 +170,7 @@ _AMOUNTS = """
     five six seven eight nine ten dozen taste preference least enough needed other favorite favourite
     """
 _PASSED = frozenset(_AMOUNTS.split())
-"""Amounts, and what is done to an ingredient before it is one: no part of its name."""
+"""Amounts and preparations: no part of an ingredient's name."""
 
 
 def plain(line: str) -> list[str]:
@@ -198,7 +198,7 @@ def singular(word: str) -> str:
 
 
 class Names:
-    """What ingredients are called: one or two words."""
+    """Names of ingredients, one or two words each."""
 
     def __init__(self, known: Iterable[str]):
         self.known = list(known)
@@ -212,17 +212,19 @@ class Names:
         """The names that occur in at least ``least`` recipes, the most frequent first. Two words are one name where
         they occur together as often, as in ``olive oil``."""
         lines = [[plain(line) for line in recipe.ingredients] for recipe in recipes]
-        pairs = Counter(pair for many in lines for pair in {" ".join(words[-2:]) for words in many if len(words) > 1})
+        pairs = Counter(
+            pair for ingredients in lines for pair in {" ".join(words[-2:]) for words in ingredients if len(words) > 1}
+        )
         joined = {pair for pair, count in pairs.items() if count >= least}
         counts: Counter[str] = Counter()
-        for many in lines:
-            last = {(" ".join(words[-2:]), words[-1]) for words in many if words}
+        for ingredients in lines:
+            last = {(" ".join(words[-2:]), words[-1]) for words in ingredients if words}
             counts.update({pair if pair in joined else word for pair, word in last})
-        found = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-        return cls(name for name, count in found if count >= least)
+        ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+        return cls(name for name, count in ranked if count >= least)
 
     def name(self, line: str) -> str | None:
-        """What the ingredient of a line is called; None if that is not known."""
+        """The name of the ingredient in a line; None if it is unknown."""
         words = plain(line)
         if (pair := " ".join(words[-2:])) in self._numbers:
             return pair
@@ -234,5 +236,5 @@ class Names:
         return sorted(names, key=self._numbers.__getitem__)
 
     def number(self, name: str) -> int:
-        """Its place among the known."""
+        """The place of a name in ``known``."""
         return self._numbers[name]

@@ -61,7 +61,7 @@ class TextFile:
 
     @cached_property
     def _has_columns(self) -> bool:
-        """Has each of the first lines a text and equally many tabs? One tab may as well begin a paragraph."""
+        """Does each of the first lines have text before a tab, and all as many tabs? A paragraph may begin with one."""
         with _opened(self.path) as stream:
             lines = [line for line in islice(iter(lambda: stream.readline(LONGEST), b""), 100) if line.strip()]
         return len({line.count(b"\t") for line in lines}) == 1 and all(_COLUMNS.match(line) for line in lines)
@@ -134,7 +134,7 @@ class TextFile:
             raise ValueError(f"{where}: not UTF-8 text ({error.reason})") from None
         text = text.replace("\r\n", "\n").removeprefix("\ufeff")
         if kind == "sgm":
-            bodies = (html.unescape(found[1]) for found in BODY.finditer(text))
+            bodies = (html.unescape(match[1]) for match in BODY.finditer(text))
             return "".join(" ".join(body.replace("\x03", "").split()) + "\n" for body in bodies)
         if kind == "tabs":
             firsts = [line.partition("\t")[0] for line in text.splitlines()]
@@ -148,10 +148,10 @@ def _opened(path: Path) -> BufferedReader:
 
 def _rest_of_character(stream: BufferedReader) -> bytes:
     """What is left of a character in UTF-8, from within it."""
-    found = b""
+    rest = b""
     while b"\x80" <= stream.peek(1)[:1] < b"\xc0":
-        found += stream.read(1)
-    return found
+        rest += stream.read(1)
+    return rest
 
 
 def _closes(line: bytes) -> bool:
@@ -186,21 +186,21 @@ def find(where: str, held: Mapping[str, float]) -> dict[str, Running]:
     splits: dict[str, list[TextFile]] = {split: [] for split in ROLES}
     for name in str(where).split("+"):
         path = locate(name.strip())
-        files = [path] if path.is_file() else sorted(each for each in path.iterdir() if _is_text(each))
+        files = [path] if path.is_file() else sorted(file for file in path.iterdir() if _is_text(file))
         if not files:
             raise ValueError(
                 f"{path}: there is no text in it; looked for .txt, .text, .tsv and .sgm, or those with .gz"
             )
-        named = {
-            split: [each for each in files if each.name.lower().startswith(starts)] for split, starts in ROLES.items()
+        by_name = {
+            split: [file for file in files if file.name.lower().startswith(starts)] for split, starts in ROLES.items()
         }
-        if named["train"]:
-            for split, found in named.items():
-                splits[split] += map(TextFile, found)
+        if by_name["train"]:
+            for split, paths in by_name.items():
+                splits[split] += map(TextFile, paths)
             continue
         cuts = (0.0, 1 - held["valid"] - held["test"], 1 - held["test"], 1.0)
         for split, start, stop in zip(splits, cuts, cuts[1:]):
-            splits[split] += [TextFile(each, start, stop, min(held.values()) / 2) for each in files]
+            splits[split] += [TextFile(file, start, stop, min(held.values()) / 2) for file in files]
     return {split: Running(files) for split, files in splits.items()}
 
 

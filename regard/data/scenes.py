@@ -1,4 +1,4 @@
-"""Generated scenes: coloured shapes on a canvas, with all that is true of them.
+"""Generated scenes: coloured shapes on a canvas, with every true caption, label and answer.
 
 A scene has one to three objects, or up to eight, (circle, square, triangle or cross in one of six colours) in different
 cells of a 4 × 4 grid, no two of them of the same shape and colour. For each there is a box, so that it can be measured
@@ -109,26 +109,26 @@ def stencil(shape: str, side: int) -> np.ndarray:
     y, x = np.mgrid[:side, :side].astype(np.float64) + 0.5
     middle = side / 2
     if shape == "circle":
-        found = (x - middle) ** 2 + (y - middle) ** 2 <= middle**2
+        mask = (x - middle) ** 2 + (y - middle) ** 2 <= middle**2
     elif shape == "square":
-        found = np.ones((side, side), bool)
+        mask = np.ones((side, side), bool)
     elif shape == "triangle":
-        found = np.abs(x - middle) <= y / 2
+        mask = np.abs(x - middle) <= y / 2
     else:
-        found = (np.abs(x - middle) < side / 6) | (np.abs(y - middle) < side / 6)
-    found.flags.writeable = False
-    return found
+        mask = (np.abs(x - middle) < side / 6) | (np.abs(y - middle) < side / 6)
+    mask.flags.writeable = False
+    return mask
 
 
 def relations(one: Thing, other: Thing) -> list[str]:
     """Where ``one`` is, seen from ``other``: along the axis on which they are further apart, or along both."""
     across, down = one.column - other.column, one.row - other.row
-    found = []
+    names = []
     if abs(across) >= abs(down):
-        found.append("left of" if across < 0 else "right of")
+        names.append("left of" if across < 0 else "right of")
     if abs(down) >= abs(across):
-        found.append("above" if down < 0 else "below")
-    return found
+        names.append("above" if down < 0 else "below")
+    return names
 
 
 def neighbour(things: Sequence[Thing], number: int, relation: str) -> int | None:
@@ -139,13 +139,13 @@ def neighbour(things: Sequence[Thing], number: int, relation: str) -> int | None
 
 
 def captions(things: Sequence[Thing]) -> list[str]:
-    """All that can be said: any object first, then how it lies to the others."""
-    found = []
+    """All true captions: any object first, then where it lies, seen from the others."""
+    texts = []
     for first, *others in permutations(things):
         for chosen in product(*(relations(first, other) for other in others)):
             clauses = [f"{relation} a {other.name}" for relation, other in zip(chosen, others)]
-            found.append(" ".join([f"a {first.name}", " and ".join(clauses)]).strip())
-    return found
+            texts.append(" ".join([f"a {first.name}", " and ".join(clauses)]).strip())
+    return texts
 
 
 def mentioned(words: Sequence[str], things: Sequence[Thing]) -> list[tuple[int, int]]:
@@ -162,38 +162,38 @@ def labels(things: Sequence[Thing]) -> list[str]:
 
 
 def questions(things: Sequence[Thing], random: np.random.Generator) -> list[Question]:
-    """What can be asked of a scene: as often something that is there as something that is not, the colour and the shape
-    of whatever is the only one of its shape or colour, and what lies just beside an object, in the next cell. Where
-    that is can be told only by looking for the object first: others lie further to the same side of the scene."""
-    found = []
+    """The questions about a scene: whether an object is there, as often with the answer no; the colour or the shape of
+    an object that is the only one of its shape or colour; the colour and the shape of the object in the cell next to
+    another. For these the other must be found first: more objects lie further to the same side."""
+    pool = []
     for number, thing in enumerate(things):
-        found.append(Question(f"is there a {thing.name}?", "yes", "exist", (number,)))
+        pool.append(Question(f"is there a {thing.name}?", "yes", "exist", (number,)))
         absent = _absent(things, random)
-        found.append(Question(f"is there a {absent}?", "no", "exist"))
+        pool.append(Question(f"is there a {absent}?", "no", "exist"))
         if sum(other.shape == thing.shape for other in things) == 1:
-            found.append(Question(f"what colour is the {thing.shape}?", thing.colour, "colour", (number,)))
+            pool.append(Question(f"what colour is the {thing.shape}?", thing.colour, "colour", (number,)))
         if sum(other.colour == thing.colour for other in things) == 1:
-            found.append(Question(f"what shape is {thing.colour}?", thing.shape, "shape", (number,)))
+            pool.append(Question(f"what shape is {thing.colour}?", thing.shape, "shape", (number,)))
         for relation in RELATIONS:
             beside = neighbour(things, number, relation)
             if beside is not None:
                 text = f"just {relation} the {thing.name}?"
                 other = things[beside]
-                found.append(Question(f"what colour is {text}", other.colour, "relation", (number, beside)))
-                found.append(Question(f"what shape is {text}", other.shape, "relation", (number, beside)))
-    return found
+                pool.append(Question(f"what colour is {text}", other.colour, "relation", (number, beside)))
+                pool.append(Question(f"what shape is {text}", other.shape, "relation", (number, beside)))
+    return pool
 
 
 def _absent(things: Sequence[Thing], random: np.random.Generator) -> str:
-    """Something that is not there, but as often as not has the colour or the shape of something that is."""
-    there = {thing.name for thing in things}
+    """The name of an object that is not there; two in three have the colour or the shape of one that is."""
+    present = {thing.name for thing in things}
     thing = things[int(random.integers(len(things)))]
     same = int(random.integers(3))
     colours = [thing.colour] if same == 0 else list(COLOURS)
     shapes = [thing.shape] if same == 1 else list(SHAPES)
-    options = [name for colour, shape in product(colours, shapes) if (name := f"{colour} {shape}") not in there]
+    options = [name for colour, shape in product(colours, shapes) if (name := f"{colour} {shape}") not in present]
     if not options:  # every shape of that colour is there
-        options = [name for colour, shape in product(COLOURS, SHAPES) if (name := f"{colour} {shape}") not in there]
+        options = [name for colour, shape in product(COLOURS, SHAPES) if (name := f"{colour} {shape}") not in present]
     return options[int(random.integers(len(options)))]
 
 

@@ -22,8 +22,8 @@ _BLOCKS = "".join(f"{first}-{last}" for first, last in UNSPACED_BLOCKS)
 def _marks() -> str:
     """All combining marks and the skin tones of emoji, as what stands between brackets."""
     blocks = range(0x300, 0x3400), range(0xA000, 0xAC00), range(0xF900, 0x12000)  # but for Han and Hangul
-    every = (code for code in chain(*blocks) if unicodedata.category(chr(code))[0] == "M")
-    runs = ([code for _, code in run] for _, run in groupby(enumerate(every), lambda each: each[1] - each[0]))
+    marks = (code for code in chain(*blocks) if unicodedata.category(chr(code))[0] == "M")
+    runs = ([code for _, code in run] for _, run in groupby(enumerate(marks), lambda pair: pair[1] - pair[0]))
     return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs) + "🏻-🏿"
 
 
@@ -46,12 +46,12 @@ def closed(text: str) -> str:
     return _BETWEEN.sub("", text)
 
 
-def divided(run: str, known: Container[str], longest: int = 8) -> list[str]:
-    """A run of characters of scripts without spaces, as the longest words that are known, else single characters."""
-    characters, found = _CHARACTERS.findall(run), list[str]()
+def divided(run: str, vocabulary: Container[str], longest: int = 8) -> list[str]:
+    """A run of characters of scripts without spaces, as the longest words of ``vocabulary``, else single characters."""
+    characters, words = _CHARACTERS.findall(run), list[str]()
     while characters:
         sizes = range(min(longest, len(characters)), 1, -1)
-        size = next((size for size in sizes if "".join(characters[:size]) in known), 1)
-        found.append("".join(characters[:size]))
+        size = next((size for size in sizes if "".join(characters[:size]) in vocabulary), 1)
+        words.append("".join(characters[:size]))
         del characters[:size]
-    return found
+    return words

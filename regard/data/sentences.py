@@ -32,7 +32,7 @@ class Labelled(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """Where what stands in a line, from 0; ``second`` is −1 if there is none."""
+    """How many columns a line has, and which hold what, from 0; ``second`` is −1 if there is none."""
 
     number: int
     label: int
@@ -44,7 +44,7 @@ def read(path: Path) -> list[Labelled]:
     """The sentences of a file, in their order."""
     lines = untrusted.read(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
     columns: _Columns | None = None
-    found = []
+    sentences = []
     for number, raw in enumerate(lines, 1):
         if b"\0" in raw:
             raise ValueError(f"{path}:{number}: not text; UTF-16 is to be saved as UTF-8 first")
@@ -58,8 +58,8 @@ def read(path: Path) -> list[Labelled]:
             columns, heading = _layout(line, f"{path}:{number}")
             if heading:
                 continue
-        found.append(_labelled(line, columns, f"{path}:{number}"))
-    return found
+        sentences.append(_labelled(line, columns, f"{path}:{number}"))
+    return sentences
 
 
 def _labelled(line: str, columns: _Columns, place: str) -> Labelled:
@@ -72,11 +72,11 @@ def _labelled(line: str, columns: _Columns, place: str) -> Labelled:
     if len(cells) != columns.number:
         raise ValueError(f"{place}: {len(cells)} columns, and the first line has {columns.number}")
     second = clean(cells[columns.second]) if columns.second >= 0 else ""
-    one = Labelled(clean(cells[columns.text]), cells[columns.label].strip(), second, place)
-    if not one.text or not one.label or (columns.second >= 0 and not second):
-        what = "label" if not one.label else "sentence"
+    labelled = Labelled(clean(cells[columns.text]), cells[columns.label].strip(), second, place)
+    if not labelled.text or not labelled.label or (columns.second >= 0 and not second):
+        what = "label" if not labelled.label else "sentence"
         raise ValueError(f"{place}: the {what} is missing")
-    return one
+    return labelled
 
 
 def _layout(line: str, place: str) -> tuple[_Columns, bool]:
@@ -85,7 +85,9 @@ def _layout(line: str, place: str) -> tuple[_Columns, bool]:
     if len(cells) == 1:
         return _Columns(1, 0, 0), False
     names = [cell.strip().lower() for cell in cells]
-    where = [next((names.index(each) for each in known if each in names), -1) for known in (_LABEL, _FIRST, _SECOND)]
+    where = [
+        next((names.index(name) for name in spellings if name in names), -1) for spellings in (_LABEL, _FIRST, _SECOND)
+    ]
     if where[0] >= 0 and where[1] >= 0:
         return _Columns(len(cells), *where), True
     if len(cells) == 4 and names[1] in ("0", "1"):  # CoLA

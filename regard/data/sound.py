@@ -1,4 +1,4 @@
-"""Sound: files, sampling rates, log-mel features, and what makes a little of it more.
+"""Sound: files, sampling rates, log-mel features, and augmentation.
 
 A wave is a float32 array (N,) between −1 and 1, mono. Features are a tensor (frames, width) with a frame every
 :data:`HOP` seconds: the logarithm of the energy in bands on the mel scale, and how it changes over time.
@@ -23,9 +23,9 @@ from torch.nn import functional
 from regard.data.untrusted import regular
 
 SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif")
-"""Of the files that are looked for in a folder."""
+"""Endings of sound files."""
 RATE = 8000
-"""Samples a second, of which the bands of telephone speech are made."""
+"""Samples a second: those of telephone speech."""
 WINDOW, HOP = 0.032, 0.01
 """Seconds of a frame, and from one to the next."""
 LONGEST = 120.0
@@ -39,7 +39,7 @@ _ZEROS = 6
 _PHASES = 512
 """Of the filter at most; rates whose ratio would need more are rounded to the nearest that does not."""
 _FLOOR = 1e-6
-"""Energy that is added to all, so that its logarithm exists."""
+"""Energy added everywhere, so that the logarithm exists."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def read(source: Path | bytes, rate: int = RATE, longest: float = LONGEST) -> np
 
 
 def load(source: Path | bytes, longest: float = LONGEST) -> tuple[np.ndarray, int]:
-    """As :func:`read`, at the samples a second that the file has; and how many these are."""
+    """As :func:`read`, at the rate of the file; and that rate."""
     try:
         import soundfile  # type: ignore[import-untyped]
     except ImportError:
@@ -72,13 +72,13 @@ def load(source: Path | bytes, longest: float = LONGEST) -> tuple[np.ndarray, in
     try:
         with soundfile.SoundFile(io.BytesIO(source) if isinstance(source, bytes) else str(source)) as file:
             if not _RATES[0] <= file.samplerate <= _RATES[1] or file.channels > _CHANNELS:
-                read = f"at most {_CHANNELS} channels of {_RATES[0]:,} to {_RATES[1]:,} samples a second are read"
-                raise ValueError(f"{name}: {file.channels} × {file.samplerate} samples a second, but {read}")
+                limits = f"at most {_CHANNELS} channels of {_RATES[0]:,} to {_RATES[1]:,} samples a second are read"
+                raise ValueError(f"{name}: {file.channels} × {file.samplerate} samples a second, but {limits}")
             most = math.floor(longest * file.samplerate)
             # What a header claims is not yet memory: no more than this is read.
             wave = file.read(min(file.frames, most + 1), dtype="float32", always_2d=True) if file.frames else None
-            found, seconds = file.samplerate, file.frames / file.samplerate
-    except (soundfile.SoundFileError, TypeError) as error:  # TypeError of .raw files, whose rate nobody can know
+            rate, seconds = file.samplerate, file.frames / file.samplerate
+    except (soundfile.SoundFileError, TypeError) as error:  # TypeError of .raw files, which do not say their rate
         reason = str(error).split(": ", 1)[-1].strip(" .")
         raise ValueError(f"{name}: not sound that can be read, such as WAV or FLAC ({reason})") from None
     if wave is None or not len(wave):
@@ -93,10 +93,10 @@ def load(source: Path | bytes, longest: float = LONGEST) -> tuple[np.ndarray, in
     if np.abs(mono).max() < SILENT:  # one channel may be the other upside down
         mono = wave[:, np.abs(wave).max(0).argmax()]
     if np.abs(mono).max() < SILENT:
-        raise ValueError(f"{name}: silence, {clock(len(mono) / found)} of it")
-    if len(mono) < 2 * WINDOW * found:
-        raise ValueError(f"{name}: {1000 * len(mono) / found:.0f} ms are too short to hear anything in")
-    return mono, found
+        raise ValueError(f"{name}: silence, {clock(len(mono) / rate)} of it")
+    if len(mono) < 2 * WINDOW * rate:
+        raise ValueError(f"{name}: {1000 * len(mono) / rate:.0f} ms are too short to hear anything in")
+    return mono, rate
 
 
 def clipped(wave: np.ndarray) -> bool:
@@ -127,15 +127,15 @@ def clock(seconds: float) -> str:
 # Rates
 
 
-def resample(wave: np.ndarray, rate: float, wanted: float) -> np.ndarray:
+def resample(wave: np.ndarray, rate: float, target: float) -> np.ndarray:
     """The wave at another number of samples a second, by a windowed sinc in as many phases as the ratio needs.
 
-    With L / M = wanted / rate, sample n of the result is Σₖ x[k] h(n M / L − k), where h is a sinc that cuts off at the
+    With L / M = target / rate, sample n of the result is Σₖ x[k] h(n M / L − k), where h is a sinc that cuts off at the
     lower of the two Nyquist frequencies, under a Hann window.
     """
-    ratio = Fraction(wanted / rate).limit_denominator(_PHASES)
+    ratio = Fraction(target / rate).limit_denominator(_PHASES)
     if ratio.numerator > _PHASES:
-        ratio = 1 / (Fraction(rate / wanted).limit_denominator(_PHASES))
+        ratio = 1 / (Fraction(rate / target).limit_denominator(_PHASES))
     if ratio == 1:
         return np.asarray(wave, dtype=np.float32)
     up, down = ratio.numerator, ratio.denominator
@@ -144,13 +144,13 @@ def resample(wave: np.ndarray, rate: float, wanted: float) -> np.ndarray:
     blocks = -(-count // up)
     padded = torch.zeros(left + max(len(wave), (blocks - 1) * down) + kernel.shape[-1])
     padded[left : left + len(wave)] = torch.from_numpy(np.ascontiguousarray(wave, dtype=np.float32))
-    made = functional.conv1d(padded[None, None], kernel, stride=down)[0, :, :blocks]  # (up, blocks)
-    return made.T.reshape(-1)[:count].numpy()
+    resampled = functional.conv1d(padded[None, None], kernel, stride=down)[0, :, :blocks]  # (up, blocks)
+    return resampled.T.reshape(-1)[:count].numpy()
 
 
 @lru_cache(maxsize=64)
 def _sinc(up: int, down: int) -> tuple[Tensor, int]:
-    """The filters (up, 1, width) of all phases, and how many samples before its own each begins."""
+    """The filters (up, 1, width) of all phases, and the number of samples before its own at which each begins."""
     cutoff = min(1.0, up / down) * 0.99
     left = math.ceil(_ZEROS / cutoff)
     offsets = torch.arange(-left, left + down + 1, dtype=torch.float64)
@@ -236,15 +236,15 @@ def filters(mel: Mel, warp: float = 1.0) -> Tensor:
 def with_deltas(features: Tensor, reach: int = 2) -> Tensor:
     """(frames, width) → (frames, 3 width): beside each number its slope over ``reach`` frames on each side, and the
     slope of that. Δ[t] = Σₙ n (x[t + n] − x[t − n]) / (2 Σₙ n²); the first and last frame go on beyond the ends."""
-    found = [features]
+    parts = [features]
     for _ in range(2):
-        last = functional.pad(found[-1].T[None], (reach, reach), mode="replicate")[0].T
+        last = functional.pad(parts[-1].T[None], (reach, reach), mode="replicate")[0].T
         count = len(features)
         slope = torch.zeros_like(features)
         for n in range(1, reach + 1):
             slope += n * (last[reach + n : reach + n + count] - last[reach - n : reach - n + count])
-        found.append(slope / (2 * sum(n * n for n in range(1, reach + 1))))
-    return torch.cat(found, -1)
+        parts.append(slope / (2 * sum(n * n for n in range(1, reach + 1))))
+    return torch.cat(parts, -1)
 
 
 def normalized(features: Tensor) -> Tensor:
@@ -254,7 +254,7 @@ def normalized(features: Tensor) -> Tensor:
 
 
 def heard(wave: np.ndarray, mel: Mel, warp: float = 1.0) -> Tensor:
-    """What a system is given of a wave: (frames, width), normalized."""
+    """The features of a wave as a system reads them: (frames, width), normalized."""
     bands = log_mel(wave, mel, warp)
     return normalized(with_deltas(bands) if mel.deltas else bands)
 

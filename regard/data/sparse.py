@@ -74,9 +74,9 @@ def stack(parts: Sequence[Tensor]) -> Tensor:
     """Features of several graphs, one below the other."""
     if not any(map(is_sparse, parts)):
         return torch.cat(list(parts))
-    kept = [part if is_sparse(part) else part.to_sparse_csr() for part in parts]
-    counts = torch.cat([part.crow_indices().diff() for part in kept])
-    columns, values = (torch.cat([getattr(part, name)() for part in kept]) for name in ("col_indices", "values"))
+    sparse = [part if is_sparse(part) else part.to_sparse_csr() for part in parts]
+    counts = torch.cat([part.crow_indices().diff() for part in sparse])
+    columns, values = (torch.cat([getattr(part, name)() for part in sparse]) for name in ("col_indices", "values"))
     return csr(starts_of(counts), columns, values, (len(counts), parts[0].shape[1]))
 
 

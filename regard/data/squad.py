@@ -23,20 +23,20 @@ def files(folder: Path) -> list[Path]:
 def read(path: Path) -> list[list[Question]]:
     """The questions of each article of a file."""
     if path.suffix == ".zip":
-        inside = untrusted.unzip(path, lambda name: name.endswith(".json"))
-        if len(inside) != 1:
-            raise ValueError(f"{path}: {len(inside)} files in it end in .json, and one was expected")
-        (data,) = inside.values()
+        members = untrusted.unzip(path, lambda name: name.endswith(".json"))
+        if len(members) != 1:
+            raise ValueError(f"{path}: {len(members)} files in it end in .json, and one was expected")
+        (data,) = members.values()
     else:
         data = untrusted.read(path)
-    found = untrusted.parse_json(data, path)
-    return parse(found, str(path))
+    content = untrusted.parse_json(data, path)
+    return parse(content, str(path))
 
 
-def parse(found: Any, name: str) -> list[list[Question]]:
+def parse(content: Any, name: str) -> list[list[Question]]:
     """The questions of each article of SQuAD's JSON. An error says which article, paragraph and question it is in."""
     articles = []
-    for number, article in enumerate(list_in(found, "data", name), 1):
+    for number, article in enumerate(list_in(content, "data", name), 1):
         where = f"{name}, article {number}"
         if isinstance(article, dict) and isinstance(article.get("title"), str):
             where += f" ({article['title'][:60]})"
@@ -53,9 +53,9 @@ def parse(found: Any, name: str) -> list[list[Question]]:
 
 
 def _question(entry: Any, document: Text, place: str) -> Question:
-    asked = Text.of(text_in(entry, "question", place))
+    question = Text.of(text_in(entry, "question", place))
     name = entry.get("id")
-    place += f" ({name[:40] if isinstance(name, str) else asked.raw[:40]})"
+    place += f" ({name[:40] if isinstance(name, str) else question.raw[:40]})"
     answers = list_in(entry, "answers", place)
     if not answers:
         raise ValueError(f"{place}: no answers; questions that cannot be answered, of SQuAD 2.0, are not read")
@@ -66,7 +66,7 @@ def _question(entry: Any, document: Text, place: str) -> Question:
             where = start if isinstance(start, int | str) else type(start).__name__
             raise ValueError(f"{place}: answer_start is {where!s:.40}, but {text[:40]!r} does not stand there")
     span = words_in(document, starts[0], starts[0] + len(texts[0]), place)
-    return Question(document, asked, texts, span, place=place)
+    return Question(document, question, texts, span, place=place)
 
 
 def words_in(document: Text, start: int, end: int, place: str) -> tuple[int, int]:
@@ -80,34 +80,35 @@ def words_in(document: Text, start: int, end: int, place: str) -> tuple[int, int
 
 def list_in(holder: Any, key: str, place: str) -> list[Any]:
     """The list under a key of a JSON object; an error names the place."""
-    found = holder.get(key) if isinstance(holder, dict) else None
-    if not isinstance(found, list):
+    value = holder.get(key) if isinstance(holder, dict) else None
+    if not isinstance(value, list):
         raise ValueError(f"{place}: {key!r} must be a list")
-    return found
+    return value
 
 
 def text_in(holder: Any, key: str, place: str) -> str:
     """The text under a key of a JSON object, which must not be empty; an error names the place."""
-    found = holder.get(key) if isinstance(holder, dict) else None
-    if not isinstance(found, str) or not re.search(r"\S", found):
+    text = holder.get(key) if isinstance(holder, dict) else None
+    if not isinstance(text, str) or not re.search(r"\S", text):
         raise ValueError(f"{place}: {key!r} must be a text, and not empty")
-    return found
+    return text
 
 
 def cut(articles: list[list[Question]], valid: float, test: float | None) -> dict[str, list[Question]]:
     """Articles in random order, the first ones for the test (if any) and for validation."""
-    mixed = random.Random("articles").sample(articles, len(articles))
+    shuffled = random.Random("articles").sample(articles, len(articles))
     sizes = {
-        "test": 0 if test is None else max(1, round(test * len(mixed))),
-        "valid": max(1, round(valid * len(mixed))),
+        "test": 0 if test is None else max(1, round(test * len(shuffled))),
+        "valid": max(1, round(valid * len(shuffled))),
     }
-    if sum(sizes.values()) >= len(mixed):
-        raise ValueError(f"{mixed[0][0].place.partition(', article')[0]}: {len(mixed)} articles are too few to cut")
-    cuts = {"test": mixed[: sizes["test"]], "valid": mixed[sizes["test"] : sum(sizes.values())]}
-    cuts["train"] = mixed[sum(sizes.values()) :]
-    found = {split: [one for article in part for one in article] for split, part in cuts.items()}
-    return found if test is not None else {name: found[name] for name in ("train", "valid")}
-
+    if sum(sizes.values()) >= len(shuffled):
+        raise ValueError(
+            f"{shuffled[0][0].place.partition(', article')[0]}: {len(shuffled)} articles are too few to cut"
+        )
+    cuts = {"test": shuffled[: sizes["test"]], "valid": shuffled[sizes["test"] : sum(sizes.values())]}
+    cuts["train"] = shuffled[sum(sizes.values()) :]
+    splits = {split: [question for article in part for question in article] for split, part in cuts.items()}
+    return splits if test is not None else {name: splits[name] for name in ("train", "valid")}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -149,12 +150,12 @@ def make(count: int, dice: random.Random) -> dict[str, Any]:
         title, paragraphs = name(), []
         for part in range(3):
             context, entries = f"{title} lies in the hills.", []
-            for at, (told, asked, kind) in enumerate(dice.sample(_FACTS, 6)):
+            for at, (statement, question, kind) in enumerate(dice.sample(_FACTS, 6)):
                 text = values[kind]()
-                start = len(context) + 1 + told.index("{}")
-                context += " " + told.format(text)
+                start = len(context) + 1 + statement.index("{}")
+                context += " " + statement.format(text)
                 answers = [{"text": text, "answer_start": start}]
-                entries.append({"id": f"{number}-{part}-{at}", "question": asked.format(title), "answers": answers})
+                entries.append({"id": f"{number}-{part}-{at}", "question": question.format(title), "answers": answers})
             paragraphs.append({"context": context, "qas": entries})
         articles.append({"title": title, "paragraphs": paragraphs})
     return {"version": "1.1", "data": articles}

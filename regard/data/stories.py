@@ -1,4 +1,4 @@
-"""Stories with questions: bAbI's text, JSON lines, and what one types."""
+"""Stories with questions: bAbI's text, JSON lines, and typed text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from regard.data.untrusted import json_objects
 
 
 class Question(NamedTuple):
-    """A question with all that was said before it.
+    """A question with the sentences before it.
 
     Attributes:
         story: sentences, the oldest first.
         question: ends with "?".
-        answer: None if it is to be found.
+        answer: None if it is unknown.
         support: numbers of the sentences that lead to the answer, from 0, in the order of reasoning.
         places: where each sentence, and last the question, stands: ``file, line 3``.
     """
@@ -75,19 +75,23 @@ def read_json(lines: Iterable[str], name: str) -> Iterator[Question]:
     """Questions from JSON lines: ``story`` (a text or a list of sentences), ``question``, ``answer`` and, if known,
     ``support``, the numbers of the sentences that lead to it, from 1."""
     keys = ("story", "question", "answer", "support")
-    for place, found in json_objects(lines, name, keys, "an object with story, question and answer"):
+    for place, entry in json_objects(lines, name, keys, "an object with story, question and answer"):
         for key in ("question", "answer"):
-            if not isinstance(found.get(key), str) or not found[key].strip():
+            if not isinstance(entry.get(key), str) or not entry[key].strip():
                 raise ValueError(f"{place}: {key!r} must be a text")
-        story = found.get("story")
+        story = entry.get("story")
         story = sentences(story) if isinstance(story, str) else story
-        if not isinstance(story, list) or not story or not all(isinstance(one, str) and words(one) for one in story):
+        if (
+            not isinstance(story, list)
+            or not story
+            or not all(isinstance(sentence, str) and words(sentence) for sentence in story)
+        ):
             raise ValueError(f"{place}: 'story' must be a text or a list of sentences, and not empty")
-        support = found.get("support", [])
+        support = entry.get("support", [])
         if not isinstance(support, list) or not all(type(n) is int and 1 <= n <= len(story) for n in support):
             raise ValueError(f"{place}: 'support' must be numbers of sentences, from 1 to {len(story)}; not {support}")
         facts = tuple(number - 1 for number in support)
-        yield Question(tuple(story), found["question"], found["answer"], facts, (place,) * (len(story) + 1))
+        yield Question(tuple(story), entry["question"], entry["answer"], facts, (place,) * (len(story) + 1))
 
 
 def read_typed(lines: Iterable[str], name: str) -> Iterator[Question]:
@@ -95,16 +99,16 @@ def read_typed(lines: Iterable[str], name: str) -> Iterator[Question]:
     of bAbI's format are taken too, with or without answers."""
     story: list[str] = []
     places: list[str] = []
-    asked = started = False
+    has_question = started = False
     for count, line in enumerate([*lines, ""], 1):
         place = f"{name}, line {count}"
         number, _, rest = line.strip().partition(" ")
         text = rest.strip() if number.isdigit() and rest.strip() else line.strip()
         ends = not text or (number == "1" and text != line.strip())  # a numbered line 1 begins a new story too
         if ends:
-            if story and not asked:
-                raise ValueError(f"{places[-1]}: {_unasked(story[-1])}")
-            story, places, asked = [], [], False
+            if story and not has_question:
+                raise ValueError(f"{places[-1]}: {_no_question(story[-1])}")
+            story, places, has_question = [], [], False
         if not text:
             continue
         started = True
@@ -121,12 +125,12 @@ def read_typed(lines: Iterable[str], name: str) -> Iterator[Question]:
             if not story:
                 raise ValueError(f"{place}: a question without a story: sentences come before it")
             yield Question(tuple(story), sentence, answer or None, (), (*places, place))
-            asked = True
+            has_question = True
     if not started:
         raise ValueError(f"{name}: there is nothing in it; type sentences, and then a question that ends with '?'")
 
 
-def _unasked(last: str) -> str:
+def _no_question(last: str) -> str:
     if words(last)[0] in ("where", "what", "who", "why", "how", "which", "when", "is", "are", "does", "do", "did"):
         return f"a story without a question; if {last!r} is meant as one, end it with '?'"
     return "a story without a question; end it with one, such as 'Where is Mary?'"
@@ -141,9 +145,9 @@ def read(path: Path) -> list[Question]:
     """All questions of a file, bAbI's text or JSON lines."""
     reader = read_json if path.suffix in (".jsonl", ".json") else read_babi
     try:
-        found = list(reader(path.read_text(encoding="utf-8").split("\n"), str(path)))
+        questions = list(reader(path.read_text(encoding="utf-8").split("\n"), str(path)))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not text in UTF-8 ({error})") from None
-    if not found:
+    if not questions:
         raise ValueError(f"{path}: there is no question in it")
-    return found
+    return questions

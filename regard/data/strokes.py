@@ -57,7 +57,7 @@ Splits = dict[str, list[Line]]
 
 
 def read(place: Path, bad: BadLines | None = None, file: str = "") -> Splits:
-    """The lines of each split that there is.
+    """The lines by split.
 
     Args:
         place: a file or folder.
@@ -67,13 +67,13 @@ def read(place: Path, bad: BadLines | None = None, file: str = "") -> Splits:
     if not place.exists():
         raise ValueError(f"{place}: no such file or folder")
     if place.is_dir():
-        found = _folder(place, file, bad)
+        splits = _folder(place, file, bad)
     else:
-        found = _file(place, bad)
-    for split, many in found.items():
-        if not many:
+        splits = _file(place, bad)
+    for split, lines in splits.items():
+        if not lines:
             raise ValueError(f"{place}: no line is in the split {split!r}")
-    return found
+    return splits
 
 
 def _folder(folder: Path, file: str, bad: BadLines) -> Splits:
@@ -102,10 +102,10 @@ def _file(path: Path, bad: BadLines) -> Splits:
     data = untrusted.unzip(path, lambda name: name.endswith(".npy"))
     if "points.npy" in data:
         return _divided(_lines(path, data), path)
-    found = {split: _drawings(path, data, split) for split in SPLITS if f"{split}.npy" in data}
-    if "train" not in found:
+    splits = {split: _drawings(path, data, split) for split in SPLITS if f"{split}.npy" in data}
+    if "train" not in splits:
         raise ValueError(f"{path}: it has neither an array 'points' nor one called 'train'")
-    return found
+    return splits
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -120,21 +120,21 @@ def _array(path: Path, data: dict[str, bytes], name: str) -> np.ndarray:
 
 def _cut(path: Path, data: dict[str, bytes], points: str, offsets: str) -> list[np.ndarray]:
     """The points of each line."""
-    every, ends = _array(path, data, points), _array(path, data, offsets)
-    if every.ndim != 2 or every.shape[1] != 3:
-        raise ValueError(f"{path}: {points} {every.shape}; (N, 3) was expected: dx, dy and pen-up")
-    if ends.ndim != 1 or not len(ends) or ends[0] != 0 or ends[-1] != len(every) or (ends[1:] < ends[:-1]).any():
-        raise ValueError(f"{path}: {offsets} do not part {len(every)} points into lines")
+    rows, ends = _array(path, data, points), _array(path, data, offsets)
+    if rows.ndim != 2 or rows.shape[1] != 3:
+        raise ValueError(f"{path}: {points} {rows.shape}; (N, 3) was expected: dx, dy and pen-up")
+    if ends.ndim != 1 or not len(ends) or ends[0] != 0 or ends[-1] != len(rows) or (ends[1:] < ends[:-1]).any():
+        raise ValueError(f"{path}: {offsets} do not part {len(rows)} points into lines")
     if ends.dtype.kind not in "iu":
         raise ValueError(f"{path}: {offsets} are {ends.dtype}; whole numbers were expected")
-    far = np.flatnonzero(~(np.abs(every[:, :2]) <= FURTHEST).all(1))  # or NaN
+    far = np.flatnonzero(~(np.abs(rows[:, :2]) <= FURTHEST).all(1))  # or NaN
     if len(far):
-        told = f"point {far[0]} of {points}, {every[far[0]].tolist()}"
-        raise ValueError(f"{path}: {told}, is not finite or too far away")
-    if not np.isin(every[:, 2], (0, 1)).all():
-        row = int(np.flatnonzero(~np.isin(every[:, 2], (0, 1)))[0])
-        raise ValueError(f"{path}: pen-up of point {row} of {points} is {every[row, 2]}, neither 0 nor 1")
-    return [_begun(every[first:last].astype(np.float32)) for first, last in pairwise(ends)]
+        point = f"point {far[0]} of {points}, {rows[far[0]].tolist()}"
+        raise ValueError(f"{path}: {point}, is not finite or too far away")
+    if not np.isin(rows[:, 2], (0, 1)).all():
+        row = int(np.flatnonzero(~np.isin(rows[:, 2], (0, 1)))[0])
+        raise ValueError(f"{path}: pen-up of point {row} of {points} is {rows[row, 2]}, neither 0 nor 1")
+    return [_begun(rows[first:last].astype(np.float32)) for first, last in pairwise(ends)]
 
 
 def _begun(points: np.ndarray) -> np.ndarray:
@@ -144,20 +144,20 @@ def _begun(points: np.ndarray) -> np.ndarray:
 
 
 def _lines(path: Path, data: dict[str, bytes]) -> list[Line]:
-    many = _cut(path, data, "points", "offsets")
+    per_line = _cut(path, data, "points", "offsets")
     names = {}
     for name in ("ids", "text"):
         if f"{name}.npy" not in data:
             raise ValueError(f"{path}: there is no array called {name!r} in it")
         names[name] = untrusted.texts(data[f"{name}.npy"], f"{path}, {name}")
-        if len(names[name]) != len(many):
-            raise ValueError(f"{path}: {len(names[name])} {name} for {len(many)} lines")
-    return [Line(id, clean(text), points) for id, text, points in zip(names["ids"], names["text"], many)]
+        if len(names[name]) != len(per_line):
+            raise ValueError(f"{path}: {len(names[name])} {name} for {len(per_line)} lines")
+    return [Line(id, clean(text), points) for id, text, points in zip(names["ids"], names["text"], per_line)]
 
 
 def _drawings(path: Path, data: dict[str, bytes], split: str) -> list[Line]:
-    many = _cut(path, data, split, f"{split}_offsets")
-    return [Line(f"{split} {number}", "", points) for number, points in enumerate(many)]
+    per_drawing = _cut(path, data, split, f"{split}_offsets")
+    return [Line(f"{split} {number}", "", points) for number, points in enumerate(per_drawing)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -166,31 +166,31 @@ def _drawings(path: Path, data: dict[str, bytes], split: str) -> list[Line]:
 
 def objects(path: Path, bad: BadLines | None = None) -> list[Line]:
     """The lines of a ``.jsonl`` file."""
-    bad, found = bad or BadLines(), []
+    bad, lines = bad or BadLines(), []
     for number, text in numbered_lines(untrusted.regular(path)):
         if not text.strip():
             continue
         try:
             # A hyphen in the name of the file would make one sheet of all its lines.
             name = f"{path.stem.replace('-', ' ')} {number}"
-            found.append(_object(untrusted.parse_json(text, f"{path}:{number}"), name))
+            lines.append(_object(untrusted.parse_json(text, f"{path}:{number}"), name))
         except ValueError as error:
             bad.add("unreadable", path, number, str(error).removeprefix(f"{path}:{number}: "))
-    return found
+    return lines
 
 
-def _object(given: Any, name: str) -> Line:
-    for key in given if isinstance(given, dict) else ():
+def _object(entry: Any, name: str) -> Line:
+    for key in entry if isinstance(entry, dict) else ():
         if key not in ("text", "strokes", "id"):
             raise ValueError(f"unknown key {key!r}: {nearest(key.lower(), ('text', 'strokes', 'id'))}")
-    if not isinstance(given, dict) or "strokes" not in given:
+    if not isinstance(entry, dict) or "strokes" not in entry:
         raise ValueError('not {"text": "…", "strokes": [[[x, y], …], …]}')
-    text, name = given.get("text", ""), given.get("id", name)
+    text, name = entry.get("text", ""), entry.get("id", name)
     if not isinstance(text, str) or not isinstance(name, str):
         raise ValueError("text and id are strings")
     if len(text) > CHARACTERS:
         raise ValueError(f"a text of {len(text):,} characters is too long, more than {CHARACTERS:,}")
-    return Line(name, clean(text), of(given["strokes"]))
+    return Line(name, clean(text), of(entry["strokes"]))
 
 
 def of(strokes: Any) -> np.ndarray:
@@ -210,11 +210,11 @@ def of(strokes: Any) -> np.ndarray:
         up = np.zeros((len(points), 1))
         up[-1] = 1
         pieces.append(np.concatenate([points, up], 1))
-    every = np.concatenate(pieces)
-    if not 2 <= len(every) <= LONGEST:
-        raise ValueError(f"a line has from 2 to {LONGEST:,} points, not {len(every):,}")
-    every[:, :2] = np.diff(every[:, :2], axis=0, prepend=every[:1, :2])
-    return every.astype(np.float32)
+    rows = np.concatenate(pieces)
+    if not 2 <= len(rows) <= LONGEST:
+        raise ValueError(f"a line has from 2 to {LONGEST:,} points, not {len(rows):,}")
+    rows[:, :2] = np.diff(rows[:, :2], axis=0, prepend=rows[:1, :2])
+    return rows.astype(np.float32)
 
 
 def strokes(points: np.ndarray) -> list[np.ndarray]:
@@ -225,20 +225,20 @@ def strokes(points: np.ndarray) -> list[np.ndarray]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What becomes of them
+# Thinning, joining, dividing
 
 
 def thinned(points: np.ndarray, every: int) -> np.ndarray:
     """Every ``every``-th point of each stroke, and its ends."""
     if every == 1:
         return points
-    kept, start = np.zeros(len(points), dtype=bool), 0
+    selected, start = np.zeros(len(points), dtype=bool), 0
     for end in sorted({*np.flatnonzero(points[:, 2] > 0.5).tolist(), len(points) - 1}):
-        kept[[*range(start, end, every), end]] = True
+        selected[[*range(start, end, every), end]] = True
         start = end + 1
-    places = points[:, :2].astype(np.float64).cumsum(0)[kept]
+    places = points[:, :2].astype(np.float64).cumsum(0)[selected]
     moves = np.diff(places, axis=0, prepend=places[:1])
-    return np.concatenate([moves, points[kept, 2:]], 1).astype(np.float32)
+    return np.concatenate([moves, points[selected, 2:]], 1).astype(np.float32)
 
 
 def joined(lines: Sequence[Line], count: int, random: Callable[[int], np.ndarray] | None = None) -> list[Line]:
@@ -248,7 +248,7 @@ def joined(lines: Sequence[Line], count: int, random: Callable[[int], np.ndarray
         random: gives a random order of N drawings; as they are, if None.
     """
     order = np.arange(len(lines)) if random is None else random(len(lines))
-    found = []
+    merged = []
     for first in range(0, len(order) - count + 1, count):
         pieces, x = [], 0.0
         for number in order[first : first + count]:
@@ -260,35 +260,35 @@ def joined(lines: Sequence[Line], count: int, random: Callable[[int], np.ndarray
             pieces.append(np.concatenate([placed, points[:, 2:]], 1))
             pieces[-1][-1, 2] = 1
             x += 130
-        every = np.concatenate(pieces)
-        every[:, :2] = np.diff(every[:, :2], axis=0, prepend=every[:1, :2])
+        rows = np.concatenate(pieces)
+        rows[:, :2] = np.diff(rows[:, :2], axis=0, prepend=rows[:1, :2])
         names = [lines[number].name for number in order[first : first + count]]
-        found.append(Line(" + ".join(names), "", every.astype(np.float32)))
-    return found
+        merged.append(Line(" + ".join(names), "", rows.astype(np.float32)))
+    return merged
 
 
 def _divided(lines: Sequence[Line], where: Path) -> Splits:
     keys: list[Any] = [_form(line.name) for line in lines]
-    places = {form: _share(form) for form in keys}
-    if len(set(places.values())) < len(SPLITS):  # too few forms for shares of ten
-        if len(places) < len(SPLITS):
+    split_of = {form: _share(form) for form in keys}
+    if len(set(split_of.values())) < len(SPLITS):  # too few forms for shares of ten
+        if len(split_of) < len(SPLITS):
             keys = list(range(len(lines)))  # … and even to keep the lines of each together
         order = list(dict.fromkeys(keys))
-        places = dict(zip(order, ["valid", "test", *["train"] * len(order)]))
-    found: Splits = {split: [] for split in SPLITS}
+        split_of = dict(zip(order, ["valid", "test", *["train"] * len(order)]))
+    splits: Splits = {split: [] for split in SPLITS}
     for key, line in zip(keys, lines):
-        found[places[key]].append(line)
-    if not all(found.values()):
+        splits[split_of[key]].append(line)
+    if not all(splits.values()):
         raise ValueError(f"{where}: {len(lines)} lines cannot be divided into {', '.join(SPLITS)}: 3 are needed")
-    return found
+    return splits
 
 
 def _form(name: str) -> str:
-    known = _FORM.fullmatch(name)
-    return known["form"] if known else name.rpartition("-")[0] or name
+    match = _FORM.fullmatch(name)
+    return match["form"] if match else name.rpartition("-")[0] or name
 
 
 def _share(form: str) -> str:
     """Of ten forms one is for validation and one for test."""
-    share = int(hashlib.sha256(form.encode()).hexdigest()[:8], 16) % 10
-    return "valid" if share == 8 else "test" if share == 9 else "train"
+    bucket = int(hashlib.sha256(form.encode()).hexdigest()[:8], 16) % 10
+    return "valid" if bucket == 8 else "test" if bucket == 9 else "train"

@@ -18,7 +18,7 @@ FORMATS = ("srt", "vtt")
 
 
 class Timed(Protocol):
-    """A word, and from when to when it is said."""
+    """A word, and the seconds at which it begins and ends."""
 
     @property
     def word(self) -> str: ...
@@ -42,20 +42,20 @@ def cues(words: Iterable[Timed]) -> list[Cue]:
     for word in words:
         group = groups[-1] if groups else []
         late = bool(group) and (word.start - group[-1].end > PAUSE or word.end - group[0].start > LONGEST)
-        if not group or late or wrapped([*(each.word for each in group), word.word]) is None:
+        if not group or late or wrapped([*(earlier.word for earlier in group), word.word]) is None:
             groups.append([word])
         else:
             group.append(word)
-    found: list[Cue] = []
+    finished: list[Cue] = []
     for group in groups:
-        pieces = [piece for each in group for piece in _pieces(each.word)]
-        reached = found[-1].end if found else 0.0
+        pieces = [piece for word in group for piece in _pieces(word.word)]
+        shown_until = finished[-1].end if finished else 0.0
         for lines in _cut(pieces):
-            start = max(group[0].start, reached)
+            start = max(group[0].start, shown_until)
             least = max(SHORTEST, sum(map(len, lines)) / SPEED)
-            reached = max(group[-1].end, start + least)
-            found.append(Cue(start, reached, lines))
-    return found
+            shown_until = max(group[-1].end, start + least)
+            finished.append(Cue(start, shown_until, lines))
+    return finished
 
 
 def _pieces(word: str) -> list[str]:
@@ -64,14 +64,14 @@ def _pieces(word: str) -> list[str]:
 
 
 def _cut(pieces: Sequence[str]) -> list[tuple[str, ...]]:
-    """Lines for as many cues as are needed: one, unless a word had to be cut."""
-    found, held = [], []  # type: ignore[var-annotated]
+    """The lines of each cue that is needed: one cue, unless a word had to be cut."""
+    blocks, pending = [], []  # type: ignore[var-annotated]
     for piece in pieces:
-        if wrapped([*held, piece]) is None:
-            found.append(wrapped(held) or ())
-            held = []
-        held.append(piece)
-    return [*found, wrapped(held) or ()]
+        if wrapped([*pending, piece]) is None:
+            blocks.append(wrapped(pending) or ())
+            pending = []
+        pending.append(piece)
+    return [*blocks, wrapped(pending) or ()]
 
 
 def wrapped(words: Sequence[str]) -> tuple[str, ...] | None:
@@ -87,12 +87,12 @@ def wrapped(words: Sequence[str]) -> tuple[str, ...] | None:
     return best
 
 
-def written(found: Sequence[Cue], form: str) -> str:
+def written(cues: Sequence[Cue], form: str) -> str:
     """Cues as the text of a file."""
     if form not in FORMATS:
         raise ValueError(f"subtitles are written as {' or '.join(FORMATS)}, not as {form!r}")
     parts = ["WEBVTT"] if form == "vtt" else []
-    for number, cue in enumerate(found, 1):
+    for number, cue in enumerate(cues, 1):
         lines = [html.escape(line, quote=False) for line in cue.lines] if form == "vtt" else list(cue.lines)
         times = f"{_clock(cue.start, form)} --> {_clock(cue.end, form)}"
         parts.append("\n".join([*([str(number)] if form == "srt" else []), times, *lines]))

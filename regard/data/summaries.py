@@ -2,7 +2,7 @@
 
 * JSON lines, or a JSON array, with ``source`` and ``target``, each a text or a list of them, as SciTLDR has them: a
   source in sentences, several references. Other keys are not read.
-* tab-separated lines: source, target. A first line that says so is no pair.
+* tab-separated lines: source, target. A first line ``source``, tab, ``target`` is a heading.
 * a JSON array of CANARD (Elgohary, Peskov & Boyd-Graber 2019): ``History``, ``Question``, ``Rewrite``. The source is
   the question, then the title, the section and the last four turns, with | between.
 * a folder of Reuters' SGML: bodies with their titles, split as ``LEWISSPLIT`` says. Left out are articles that are
@@ -51,13 +51,13 @@ class Pair(NamedTuple):
 
 def read(path: Path, prefix: str = "") -> dict[str, list[Pair]]:
     """The pairs of each split; see :func:`regard.data.parts.split` for what is held out."""
-    if path.is_dir() and (articles := [each for each in sorted(path.iterdir()) if _ending(each) in (".sgm", ".sgml")]):
+    if path.is_dir() and (articles := [file for file in sorted(path.iterdir()) if _ending(file) in (".sgm", ".sgml")]):
         return _reuters(path, articles)
     files = parts.find(path, prefix, ENDINGS)
-    if any(_ending(each) == ".json" for each in files.values()):
+    if any(_ending(file) == ".json" for file in files.values()):
         # A conversation is held out as a whole: its questions have their history in common.
-        talks = parts.split(files, _talks, mixed=False)
-        return {split: [pair for talk in each for pair in talk] for split, each in talks.items()}
+        by_split = parts.split(files, _talks, mixed=False)
+        return {split: [pair for talk in talks for pair in talk] for split, talks in by_split.items()}
     return parts.split(files, _file)
 
 
@@ -96,22 +96,22 @@ def _line(line: str, place: str) -> Pair:
     return _entry(untrusted.parse_json(line, place), place, line)
 
 
-def _entry(found: Any, place: str, line: str) -> Pair:
-    if not isinstance(found, dict) or not {"source", "target"} <= found.keys():
+def _entry(entry: Any, place: str, line: str) -> Pair:
+    if not isinstance(entry, dict) or not {"source", "target"} <= entry.keys():
         raise ValueError(f'{place}: a line is {{"source": …, "target": …}}, not {line[:60]!r}')
-    source, targets = (_texts(found[key], f"{place}: {key}") for key in ("source", "target"))
+    source, targets = (_texts(entry[key], f"{place}: {key}") for key in ("source", "target"))
     first = source[0] if len(source) > 1 else lead(source[0])
     return Pair(" ".join(source), targets, first)
 
 
 def _texts(value: Any, place: str) -> tuple[str, ...]:
-    many = value if isinstance(value, list) else [value]
-    if not all(isinstance(each, str) for each in many):
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) for text in values):
         raise ValueError(f"{place} is a text or a list of texts, not {untrusted.shown(value)}")
-    kept = tuple(text for text in map(clean, many) if text)
-    if not kept:
+    texts = tuple(text for text in map(clean, values) if text)
+    if not texts:
         raise ValueError(f"{place} is empty")
-    return kept
+    return texts
 
 
 def _tabs(line: str, place: str) -> Pair:
@@ -136,16 +136,16 @@ def _talks(path: Path) -> list[list[Pair]]:
     if not isinstance(entries, list):
         raise ValueError(f"{path}: an array of questions, or of texts, is wanted, not {untrusted.shown(entries)}")
     if entries and isinstance(entries[0], dict) and "source" in entries[0]:
-        return [[_entry(each, f"{path}: entry {number}", str(each))] for number, each in enumerate(entries, 1)]
-    found: list[list[Pair]] = []
+        return [[_entry(entry, f"{path}: entry {number}", str(entry))] for number, entry in enumerate(entries, 1)]
+    talks: list[list[Pair]] = []
     longest = 0
     for number, entry in enumerate(entries, 1):
         pair = _turn(entry, f"{path}: entry {number}")
-        if len(entry["History"]) <= longest or not found:
-            found.append([])
-        found[-1].append(pair)
+        if len(entry["History"]) <= longest or not talks:
+            talks.append([])
+        talks[-1].append(pair)
         longest = len(entry["History"])
-    return found
+    return talks
 
 
 def _turn(entry: Any, place: str) -> Pair:
@@ -156,16 +156,16 @@ def _turn(entry: Any, place: str) -> Pair:
             raise ValueError(f"{place}: {key} is {untrusted.shown(entry.get(key))}, not a {kind.__name__}")
     (question,) = _texts(entry["Question"], f"{place}: Question")
     history = [clean(turn) for turn in entry["History"] if isinstance(turn, str)]
-    about, turns = history[:2], history[2:]
+    topic, turns = history[:2], history[2:]
     return Pair(
-        " | ".join([question, *about, *turns[-TURNS:]]), _texts(entry["Rewrite"], f"{place}: Rewrite"), question
+        " | ".join([question, *topic, *turns[-TURNS:]]), _texts(entry["Rewrite"], f"{place}: Rewrite"), question
     )
 
 
 def _archive(path: Path) -> list[Pair]:
-    held = untrusted.unzip(path, lambda name: name.endswith((".txt", ".key")))
-    texts = {PurePosixPath(name): data.decode("utf-8", "replace") for name, data in held.items()}
-    found = []
+    files = untrusted.unzip(path, lambda name: name.endswith((".txt", ".key")))
+    texts = {PurePosixPath(name): data.decode("utf-8", "replace") for name, data in files.items()}
+    pairs = []
     for name, phrases in sorted(texts.items()):
         if name.suffix != ".key":
             continue
@@ -174,29 +174,29 @@ def _archive(path: Path) -> list[Pair]:
             raise ValueError(f"{path}: {name} has no document {document}")
         title, _, rest = texts[document].strip().partition("\n")
         while rest.startswith("\t"):  # a title may go on in the next line
-            more, _, rest = rest.partition("\n")
-            title = f"{title} {more}"
-        kept = dict.fromkeys(clean(phrase).lower() for phrase in phrases.splitlines() if phrase.strip())
-        if not kept or not title.strip():
+            continuation, _, rest = rest.partition("\n")
+            title = f"{title} {continuation}"
+        keyphrases = dict.fromkeys(clean(phrase).lower() for phrase in phrases.splitlines() if phrase.strip())
+        if not keyphrases or not title.strip():
             raise ValueError(f"{path}: {name}: there is no text, or no phrase")
-        found.append(Pair(clean(f"{title} . {rest}"), tuple(kept), clean(title)))
-    if not found:
+        pairs.append(Pair(clean(f"{title} . {rest}"), tuple(keyphrases), clean(title)))
+    if not pairs:
         raise ValueError(f"{path}: there are no keys/….key beside docsutf8/….txt in it")
-    return found
+    return pairs
 
 
 def _reuters(folder: Path, files: Sequence[Path]) -> dict[str, list[Pair]]:
-    found: dict[str, list[Pair]] = {"TRAIN": [], "TEST": []}
+    by_split: dict[str, list[Pair]] = {"TRAIN": [], "TEST": []}
     for path in files:
-        for about, article in _ARTICLE.findall(untrusted.read(path).decode("latin-1")):
-            split, title, body = _LEWIS.search(about), _TITLE.search(article), BODY.search(article)
-            if split is None or split[1] not in found or title is None or body is None or _TABLE.match(body[1]):
+        for attributes, article in _ARTICLE.findall(untrusted.read(path).decode("latin-1")):
+            split, title, body = _LEWIS.search(attributes), _TITLE.search(article), BODY.search(article)
+            if split is None or split[1] not in by_split or title is None or body is None or _TABLE.match(body[1]):
                 continue
             heading, text = clean(html.unescape(title[1])).lower(), clean(html.unescape(body[1]))
             if heading and text and set(_LONG_WORD.findall(heading)) & set(_LONG_WORD.findall(text.lower())):
-                found[split[1]].append(Pair(text, (heading,), lead(text)))
-    if not all(found.values()):
+                by_split[split[1]].append(Pair(text, (heading,), lead(text)))
+    if not all(by_split.values()):
         raise ValueError(f"{folder}: there are no articles with a title and a body for training and testing in it")
-    train = found["TRAIN"]
+    train = by_split["TRAIN"]
     cut = len(train) - len(train) // 20
-    return {"train": train[:cut], "valid": train[cut:], "test": found["TEST"]}
+    return {"train": train[:cut], "valid": train[cut:], "test": by_split["TEST"]}

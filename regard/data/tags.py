@@ -1,8 +1,8 @@
 """Words with tags: CoNLL's columns and CoNLL-U, plain or gzipped.
 
-CoNLL: a word a line, columns with tabs or blanks between, the word in the first and its tag in the last, or in the one
-that is asked for; an empty line ends a sentence. CoNLL-U: ten columns with tabs; lines of comments, of words that are
-written as one (``3-4``) and of words that are not written (``3.1``) are left out. Tags of entities (``B-PER``, also
+CoNLL: a word a line, columns with tabs or blanks between, the word in the first and its tag in the last, or in that of
+``column``; an empty line ends a sentence. CoNLL-U: ten columns with tabs; lines of comments, of words that are written
+as one (``3-4``) and of words that are not written (``3.1``) are left out. Tags of entities (``B-PER``, also
 BIOES and the older ``I-PER`` for every word) become BIO: the first word of an entity ``B-``, the others ``I-``. An
 error names file and line.
 """
@@ -39,7 +39,7 @@ def read(path: Path, column: str = "") -> list[Sentence]:
             1, the last if empty.
     """
     universal = path.name.removesuffix(".gz").endswith(".conllu")
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     rows: list[tuple[str, str, int]] = []
     count = 0
     for number, raw in enumerate([*untrusted.read(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), b""], 1):
@@ -51,7 +51,7 @@ def read(path: Path, column: str = "") -> list[Sentence]:
         if not line.strip() or line.startswith("-DOCSTART-"):
             if rows:
                 words, tags, lines = zip(*rows, strict=True)
-                found.append(Sentence(words, bio(tags), lines, str(path)))
+                sentences.append(Sentence(words, bio(tags), lines, str(path)))
             rows = []
             continue
         if universal and line.startswith("#"):
@@ -59,17 +59,17 @@ def read(path: Path, column: str = "") -> list[Sentence]:
         cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else re.split(" +", line.rstrip(" "))
         count = count or len(cells)
         if len(cells) != count or (universal and len(cells) != len(UD)):
-            wanted = len(UD) if universal else count
-            raise ValueError(f"{place}: {len(cells)} columns instead of {wanted}: {line[:60]!r}")
+            expected = len(UD) if universal else count
+            raise ValueError(f"{place}: {len(cells)} columns instead of {expected}: {line[:60]!r}")
         if universal and not cells[0].isdecimal():
             continue
-        at = (1, _universal(column)) if universal else (0, _number(column, count, place))
-        word, tag = (cells[k] for k in at)
+        columns = (1, _universal(column)) if universal else (0, _number(column, count, place))
+        word, tag = (cells[k] for k in columns)
         if not tag:
             raise ValueError(f"{place}: {word!r} has no tag")
         rows.append((word or "_", tag, number))
-    _check_entities(found)
-    return found
+    _check_entities(sentences)
+    return sentences
 
 
 def _check_entities(sentences: Sequence[Sentence]) -> None:
@@ -80,8 +80,8 @@ def _check_entities(sentences: Sequence[Sentence]) -> None:
     for sentence in sentences:
         for tag, line in zip(sentence.tags, sentence.lines, strict=True):
             if not _ENTITY.fullmatch(tag):
-                wanted = "O, or B- or I- and a kind"
-                raise ValueError(f"{sentence.file}:{line}: the tag {tag!r} is no entity's, as others are: {wanted}")
+                expected = "O, or B- or I- and a kind"
+                raise ValueError(f"{sentence.file}:{line}: the tag {tag!r} is no entity's, as others are: {expected}")
 
 
 def _universal(column: str) -> int:
@@ -109,15 +109,15 @@ def bio(tags: Sequence[str]) -> tuple[str, ...]:
     """Tags of entities as BIO; others as they are."""
     if not are_entities(tags):
         return tuple(tags)
-    found: list[str] = []
+    converted: list[str] = []
     open_kind = ""
     for tag in tags:
         mark, _, kind = tag.partition("-")
         if tag == "O":
-            found.append("O")
+            converted.append("O")
             open_kind = ""
             continue
         begins = mark in "BSUW" or kind != open_kind
-        found.append(f"{'B' if begins else 'I'}-{kind}")
+        converted.append(f"{'B' if begins else 'I'}-{kind}")
         open_kind = "" if mark in "ESLUW" else kind
-    return tuple(found)
+    return tuple(converted)

@@ -20,7 +20,7 @@ def read(path: Path) -> list[list[str]]:
         lines = untrusted.read(path).decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not text in UTF-8 ({error})") from None
-    found = []
+    dialogues = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -29,10 +29,10 @@ def read(path: Path) -> list[list[str]]:
             raise ValueError(
                 f"{path}, line {number}: a dialogue has two turns at least, with {END} between: {line[:50]!r}"
             )
-        found.append(turns)
-    if not found:
+        dialogues.append(turns)
+    if not dialogues:
         raise ValueError(f"{path}: there is no dialogue in it")
-    return found
+    return dialogues
 
 
 _PROBLEMS = {
@@ -54,12 +54,12 @@ _NAMES = (
 
 def made(count: int, dice: random.Random) -> list[list[str]]:
     """Calls at a help desk: a problem, a name, a system and an error code, which the help desk repeats."""
-    found = []
+    dialogues = []
     for _ in range(count):
         problem, advice = dice.choice(list(_PROBLEMS.items()))
         name, system, code = dice.choice(_NAMES), dice.choice(_SYSTEMS), f"e{dice.randrange(100)}"
         solved = dice.random() < 0.7
-        found.append(
+        dialogues.append(
             [
                 dice.choice(("hello", "hi", "good morning")),
                 "hello , this is the help desk . what is your name ?",
@@ -75,4 +75,4 @@ def made(count: int, dice: random.Random) -> list[list[str]]:
                 f"you are welcome , {name} ." if solved else f"then i will send somebody , {name} .",
             ]
         )
-    return found
+    return dialogues

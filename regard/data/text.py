@@ -45,7 +45,7 @@ class Corpus(Protocol):
 
     @property
     def size(self) -> int:
-        """About how much text there is."""
+        """About how many bytes of text there are."""
 
     def place(self, side: int) -> Path | str:
         """The name of what holds the source (0) or target (1), for messages."""
@@ -165,8 +165,8 @@ class Files:
                     continue
                 if not (source and target):
                     side = 1 if source else 0
-                    one = len(self.files) == 1 and (source or target)
-                    what = f"the {('source', 'target')[side]} is empty" if one else "an empty line"
+                    half = len(self.files) == 1 and (source or target)
+                    what = f"the {('source', 'target')[side]} is empty" if half else "an empty line"
                     bad.add("empty", self.place(side), line, what)
                 elif self.held < 0 or key(source) > self.held:
                     pairs.source.append(source)
@@ -199,8 +199,10 @@ class Parallel(Files):
         """Both files must have as many lines. For files that are streamed, where the end comes late."""
         counts = [counted(path) for path in self.files]
         if counts[0] != counts[1]:
-            (few, short), (many, long) = sorted(zip(counts, self.files))
-            BadLines().add("", long, few + 1, f"{short.name} ends after {few:,} lines, but {long.name} has {many:,}")
+            (fewer, short), (more, long) = sorted(zip(counts, self.files))
+            BadLines().add(
+                "", long, fewer + 1, f"{short.name} ends after {fewer:,} lines, but {long.name} has {more:,}"
+            )
 
 
 @dataclass(frozen=True)
@@ -235,16 +237,16 @@ class JsonLines(Files):
             return "", ""
         text = raw[0].decode()
         try:
-            found = json.loads(text)
+            value = json.loads(text)
         except RecursionError:
             raise _Unreadable("not JSON (brackets are nested too deeply)") from None
         except ValueError as error:  # also a number of thousands of digits
             raise _Unreadable(f"not JSON ({error})") from None
-        if isinstance(found, dict) and isinstance(found.get("translation"), dict):
-            found = found["translation"]
+        if isinstance(value, dict) and isinstance(value.get("translation"), dict):
+            value = value["translation"]
         for names in (self.languages, self.FALLBACK):
-            if isinstance(found, dict) and all(isinstance(found.get(name), str) for name in names):
-                return clean(found[names[0]]), clean(found[names[1]])
+            if isinstance(value, dict) and all(isinstance(value.get(name), str) for name in names):
+                return clean(value[names[0]]), clean(value[names[1]])
         source, target = self.languages
         raise _Unreadable(f"no JSON object with the texts {source!r} and {target!r}")
 

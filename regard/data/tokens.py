@@ -81,8 +81,8 @@ class Tokenizer:
                 raise ValueError(f"a tokenizer of regard has {name} at {number}; this one has {name} elsewhere")
         self._bytes = isinstance(backend.model, models.BPE)
         self._gap = " " if backend.normalizer and backend.normalizer.normalize_str("a") == " a" else ""
-        self._known: dict[str, list[int]] = {}
-        self._held = 0
+        self._cache: dict[str, list[int]] = {}
+        self._cache_size = 0
 
     @classmethod
     def train(
@@ -110,12 +110,12 @@ class Tokenizer:
 
         With ``spaced``, a piece that starts a word has the space before it (``" twenty"``), as also the first word has.
         """
-        known = list(dict.fromkeys(pieces))
-        either = "|".join(_escape(piece) for piece in sorted(known, key=len, reverse=True))
+        distinct = list(dict.fromkeys(pieces))
+        alternatives = "|".join(_escape(piece) for piece in sorted(distinct, key=len, reverse=True))
         # A piece of a word counts only if another follows it or the word ends there: "cats" is no cat.
-        pattern = rf"(?:{either})(?=$|\s|{either})|{_WORD}" if spaced else _CHARACTER
+        pattern = rf"(?:{alternatives})(?=$|\s|{alternatives})|{_WORD}" if spaced else _CHARACTER
         backend = _whole(pattern, lowercase=False, prefix=spaced)
-        vocab = {piece: number for number, piece in enumerate([*SPECIAL, *known])}
+        vocab = {piece: number for number, piece in enumerate([*SPECIAL, *distinct])}
         backend.model = models.WordLevel(vocab, unk_token=SPECIAL[UNKNOWN])
         backend.add_special_tokens(list(SPECIAL))
         return cls(backend)
@@ -132,18 +132,18 @@ class Tokenizer:
 
         No piece reaches over a space, so a text is its words, and most words have been met before.
         """
-        known = self._known
+        cache = self._cache
         parts = []
         for start in range(0, len(texts), 4096):
-            divided = [self._independent(text) for text in texts[start : start + 4096]]
-            fresh = list({word for words in divided for word in words if word not in known})
+            word_lists = [self._independent(text) for text in texts[start : start + 4096]]
+            fresh = list({word for words in word_lists for word in words if word not in cache})
             encodings = self.backend.encode_batch_fast(fresh, add_special_tokens=False)
-            known.update((word, encoding.ids) for word, encoding in zip(fresh, encodings))
-            self._held += sum(len(known[word]) + 5 for word in fresh)
-            parts.append(Ragged.of([list(chain.from_iterable(map(known.__getitem__, words))) for words in divided]))
-            if self._held > 1_000_000:  # a bounded memory, in which the frequent words are soon again
-                known.clear()
-                self._held = 0
+            cache.update((word, encoding.ids) for word, encoding in zip(fresh, encodings))
+            self._cache_size += sum(len(cache[word]) + 5 for word in fresh)
+            parts.append(Ragged.of([list(chain.from_iterable(map(cache.__getitem__, words))) for words in word_lists]))
+            if self._cache_size > 1_000_000:  # a bounded memory, in which the frequent words are soon again
+                cache.clear()
+                self._cache_size = 0
         return Ragged.join(parts)
 
     def _independent(self, text: str) -> list[str]:
@@ -186,17 +186,17 @@ class Tokenizer:
             ends[row] = ends[row] if ends[row] >= 0 else ends[row + 1]
         word_of, words = _divide(text, apart)
         # Every id begins a character or goes on with one; its words are those of its characters.
-        inside = [
+        words_in = [
             [word_of[place] for place in range(start, max(end, start + 1)) if word_of[place] >= 0] if start >= 0 else []
             for start, end in zip(starts, ends)
         ]
         # Where one id holds several words, they cannot be told apart and are one.
-        joined = {word for row in inside for word in range(min(row, default=0) + 1, max(row, default=0) + 1)}
+        joined = {word for row in words_in for word in range(min(row, default=0) + 1, max(row, default=0) + 1)}
         number = np.cumsum([word not in joined for word in range(len(words))]) - 1
         merged = [""] * (int(number[-1]) + 1 if len(words) else 0)
         for word, place in zip(words, number):
             merged[place] += word.replace(_UNKNOWN_SIGN, SPECIAL[UNKNOWN])
-        return merged, [int(number[row[0]]) if row else -1 for row in inside]
+        return merged, [int(number[row[0]]) if row else -1 for row in words_in]
 
     def _raw(self, i: int) -> bytes:
         token = self.backend.id_to_token(i)
@@ -222,30 +222,30 @@ class Tokenizer:
         Of the file only the vocabulary is taken. The steps are made anew, and must be those that the file names: the
         library has others, which multiply a text, pad it without end, or split it by a pattern that takes for ever.
         """
-        about = untrusted.parse_json(untrusted.read(path), path)
+        content = untrusted.parse_json(untrusted.read(path), path)
         try:
-            return cls(_made_anew(about))
+            return cls(_rebuilt(content))
         except Exception as error:  # the library raises a bare Exception, and a foreign file may lack anything
             raise ValueError(f"{path}: not a tokenizer of regard's ({str(error)[:300]})") from None
 
 
-def _made_anew(about: Any) -> Backend:
+def _rebuilt(content: Any) -> Backend:
     """One of our tokenizers, as the library's JSON describes it."""
-    steps, model, vocab = _outline(about), about["model"], about["model"]["vocab"]
+    steps, model, vocab = _outline(content), content["model"], content["model"]["vocab"]
     tokens = sorted(vocab, key=vocab.__getitem__)
     if [vocab[token] for token in tokens] != list(range(len(tokens))) or "" in vocab:
         raise ValueError("ids are not 0, 1, 2 and so on, or an empty text has one")
     if tokens[: len(SPECIAL)] != list(SPECIAL):
         raise ValueError(f"{', '.join(SPECIAL)} are not its first tokens but elsewhere, or missing")
-    named = [name for name, _ in steps["normalizer"]]
-    lowercase, prefix = "Lowercase" in named, "Prepend" in named
+    names = [name for name, _ in steps["normalizer"]]
+    lowercase, prefix = "Lowercase" in names, "Prepend" in names
     if model["type"] == "BPE":
         if not set("".join(tokens[len(SPECIAL) :])) <= _BYTES.keys():
             raise ValueError("a token has a letter that stands for no byte")
         backend = _bytewise(lowercase)
         merges = [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in model["merges"]]
         backend.model = models.BPE(vocab, merges)
-    elif (pattern := about["pre_tokenizer"]["pattern"]["Regex"]) in (_WORD, _CHARACTER):
+    elif (pattern := content["pre_tokenizer"]["pattern"]["Regex"]) in (_WORD, _CHARACTER):
         backend = _whole(pattern, lowercase, prefix=prefix)
         backend.model = models.WordLevel(vocab, unk_token=SPECIAL[UNKNOWN])
     else:
@@ -260,15 +260,15 @@ def _made_anew(about: Any) -> Backend:
     return backend
 
 
-def _outline(about: Any) -> dict[str, list[tuple[str, Any]]]:
+def _outline(content: Any) -> dict[str, list[tuple[str, Any]]]:
     """The steps of each part, by name, and what they look for."""
 
     def steps(part: Any) -> list[tuple[str, Any]]:
         if part is None or part["type"] != "Sequence":
             return [] if part is None else [(part["type"], part.get("pattern"))]
-        return [step for held in part.values() if isinstance(held, list) for inner in held for step in steps(inner)]
+        return [step for value in part.values() if isinstance(value, list) for inner in value for step in steps(inner)]
 
-    return {part: steps(about[part]) for part in ("pre_tokenizer", "normalizer", "post_processor", "decoder")}
+    return {part: steps(content[part]) for part in ("pre_tokenizer", "normalizer", "post_processor", "decoder")}
 
 
 def _bytewise(lowercase: bool) -> Backend:

@@ -1,4 +1,4 @@
-"""What was said before, as one types it: a line for each turn, ``you: …`` or ``agent: …``; any other line is a fact."""
+"""The history of a dialogue, as one types it: a line for each turn, ``you: …`` or ``agent: …``, and for each fact."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ class Said(NamedTuple):
 
 def read(history: str) -> list[Said]:
     """The lines of a history, the oldest first."""
-    found = []
+    lines = []
     for line in filter(None, map(str.strip, history.split("\n"))):
         speaker, colon, text = line.partition(":")
-        known = colon and speaker.strip().lower() in (YOU, AGENT)
-        found.append(Said(speaker.strip().lower(), text.strip()) if known else Said("", line))
-    return found
+        spoken = colon and speaker.strip().lower() in (YOU, AGENT)
+        lines.append(Said(speaker.strip().lower(), text.strip()) if spoken else Said("", line))
+    return lines
 
 
-def write(said: list[Said]) -> str:
+def write(lines: list[Said]) -> str:
     """A history as text."""
-    return "\n".join(f"{one.speaker}: {one.text}" if one.speaker else one.text for one in said)
+    return "\n".join(f"{line.speaker}: {line.text}" if line.speaker else line.text for line in lines)
 
 
 def add(history: str, you: str, agent: str, *facts: str, longest: int) -> str:
     """A history with one more turn, and the facts that it brought; the oldest lines are dropped where it would be
     longer than ``longest`` characters."""
-    said = [*read(history), Said(YOU, you), Said(AGENT, agent), *(Said("", fact) for fact in facts)]
-    while len(text := write(said)) > longest and len(said) > 1:
-        said = said[1:]
+    lines = [*read(history), Said(YOU, you), Said(AGENT, agent), *(Said("", fact) for fact in facts)]
+    while len(text := write(lines)) > longest and len(lines) > 1:
+        lines = lines[1:]
     return text[-longest:]
 
 
-def pairs(said: list[Said]) -> list[tuple[str, str]]:
+def pairs(lines: list[Said]) -> list[tuple[str, str]]:
     """What you said and the agent's answer to it, turn by turn."""
-    found, last = [], ""
-    for one in said:
-        if one.speaker == YOU:
-            last = one.text
-        elif one.speaker == AGENT:
-            found.append((last, one.text))
+    exchanges, last = [], ""
+    for line in lines:
+        if line.speaker == YOU:
+            last = line.text
+        elif line.speaker == AGENT:
+            exchanges.append((last, line.text))
             last = ""
-    return found
+    return exchanges

@@ -37,7 +37,7 @@ _TEXTS = re.compile(
 
 
 def most(path: Path) -> int:
-    """How many bytes the compressed file ``path`` may hold."""
+    """The number of bytes that the compressed file ``path`` may unpack to."""
     return max(ALWAYS, GROWTH * path.stat().st_size)
 
 
@@ -58,32 +58,32 @@ def read(path: Path) -> bytes:
     return b"".join(parts)
 
 
-def unzip(source: Path | bytes, wanted: Callable[[str], bool], limit: int | None = None) -> dict[str, bytes]:
-    """The files in an archive, or in the bytes of one, whose names are wanted, by name.
+def unzip(source: Path | bytes, select: Callable[[str], bool], limit: int | None = None) -> dict[str, bytes]:
+    """The files in an archive, or in the bytes of one, whose names ``select`` accepts, by name.
 
     Args:
         limit: bytes that they may have together; if None, as many as :func:`most` says of a file, and for bytes
             :data:`ALWAYS`.
     """
-    found = {}
+    members = {}
     if limit is None:
         limit = ALWAYS if isinstance(source, bytes) else most(regular(source))
     try:
         with zipfile.ZipFile(BytesIO(source) if isinstance(source, bytes) else source) as archive:
-            chosen = [info for info in archive.infolist() if wanted(info.filename)]
+            chosen = [info for info in archive.infolist() if select(info.filename)]
             if sum(info.file_size for info in chosen) > limit:
                 raise ValueError(_too_much(limit))
             for info in chosen:
                 if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError("compressed by another method than deflate")  # zipfile bounds no other
                 with archive.open(info) as file:
-                    found[info.filename] = file.read(info.file_size)
-                if len(found[info.filename]) != info.file_size:
+                    members[info.filename] = file.read(info.file_size)
+                if len(members[info.filename]) != info.file_size:
                     raise ValueError("a file in it is shorter than it says")
     except Exception as error:  # zipfile raises ten kinds of error where an archive is damaged
         name = "the file" if isinstance(source, bytes) else source
         raise ValueError(f"{name}: not a whole archive, or not a usual one: {str(error)[:200]}") from None
-    return found
+    return members
 
 
 def _too_much(limit: int) -> str:
@@ -112,8 +112,8 @@ def numbers(data: bytes | bytearray, dtype: str, shape: Iterable[int], fortran: 
         raise ValueError(
             f"an array of {' × '.join(map(str, sizes))} numbers of {kind[1]} bytes is said to be {len(data)} bytes"
         )
-    found = np.frombuffer(data, order + kind.replace("b", "u"))  # a byte that is neither 0 nor 1 is no bool
-    return found.reshape(sizes, order="F" if fortran else "C").astype(found.dtype.newbyteorder("="))
+    array = np.frombuffer(data, order + kind.replace("b", "u"))  # a byte that is neither 0 nor 1 is no bool
+    return array.reshape(sizes, order="F" if fortran else "C").astype(array.dtype.newbyteorder("="))
 
 
 def texts(data: bytes, where: Path | str) -> list[str]:
@@ -161,12 +161,12 @@ def json_objects(
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{place}: not JSON: {error}") from None
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise ValueError(f"{place}: {what}, not {line.strip()[:60]!r}")
-        for key in found:
+        for key in value:
             if key not in keys:
                 raise ValueError(f"{place}: no key is called {key!r}: {nearest(key, keys)}")
-        yield place, found
+        yield place, value

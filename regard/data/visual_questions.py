@@ -44,30 +44,30 @@ Splits = dict[str, list[Asked]]
 
 
 def read(folder: Path, bad: BadLines | None = None) -> Splits:
-    """The questions of each split that there is."""
+    """The questions by split."""
     bad = bad or BadLines()
     if not folder.is_dir():
         raise ValueError(f"{folder}: a folder with photographs and questions was expected")
     if (folder / PAIRS).exists():
-        found = divided(_pairs(folder, bad), folder, TEST, VALID)
+        splits = divided(_pairs(folder, bad), folder, TEST, VALID)
     elif any(folder.glob(_VQA)) or any(folder.glob(f"annotations/{_VQA}")):
-        found = _vqa(folder, bad)
+        splits = _vqa(folder, bad)
     elif (folder / TABLE).exists():
-        found = divided(_table(folder, bad), folder, TEST, VALID)
+        splits = divided(_table(folder, bad), folder, TEST, VALID)
     else:
         raise ValueError(
             f"{folder}: no questions are in it; {TABLE} with a file, a question and an answer on each line, tabs "
             f"between, was expected, or {PAIRS} of DAQUAR, or the JSON files of VQA"
         )
-    for split, many in found.items():
-        if not many:
+    for split, questions in splits.items():
+        if not questions:
             raise ValueError(f"{folder}: no question is in the split {split!r}")
-    return found
+    return splits
 
 
 def _album(folder: Path) -> Album:
-    inside = sorted(path for path in folder.iterdir() if path.is_dir())
-    return Album(folder, [folder, *inside, *sorted(folder.glob("*.zip"))])
+    folders = sorted(path for path in folder.iterdir() if path.is_dir())
+    return Album(folder, [folder, *folders, *sorted(folder.glob("*.zip"))])
 
 
 def _missing(album: Album) -> str:
@@ -86,24 +86,24 @@ def plain(question: str) -> str:
 def _pairs(folder: Path, bad: BadLines) -> list[Asked]:
     path, album = folder / PAIRS, _album(folder)
     lines = [(number, clean(line)) for number, line in numbered_lines(path) if clean(line)]
-    found: list[Asked] = []
+    questions: list[Asked] = []
     place = 0
     while place < len(lines):
         number, question = lines[place]
-        named = _IMAGE.findall(question)
-        if not named or place + 1 == len(lines) or _IMAGE.search(lines[place + 1][1]):
-            what = "a question that names no image" if not named else "a question without an answer below it"
+        images = _IMAGE.findall(question)
+        if not images or place + 1 == len(lines) or _IMAGE.search(lines[place + 1][1]):
+            what = "a question that names no image" if not images else "a question without an answer below it"
             bad.add("unreadable", path, number, f"{what}: {question[:60]!r}")
             place += 1
             continue
         answer = ", ".join(part.strip() for part in lines[place + 1][1].lower().split(",") if part.strip())
-        photograph = album.find(f"{named[-1].replace(' ', '')}.png")
+        photograph = album.find(f"{images[-1].replace(' ', '')}.png")
         if photograph is None:
-            bad.add("without an image", path, number, f"{named[-1]} {_missing(album)}")
+            bad.add("without an image", path, number, f"{images[-1]} {_missing(album)}")
         else:
-            found.append(Asked(photograph, plain(question), [answer]))
+            questions.append(Asked(photograph, plain(question), [answer]))
         place += 2
-    return found
+    return questions
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -131,30 +131,30 @@ def _vqa(folder: Path, bad: BadLines) -> Splits:
 def _joined(path: Path, answers: Path, year: str, album: Album, bad: BadLines) -> list[Asked]:
     """Questions with their answers and images."""
 
-    def questions(about: Any) -> list[tuple[Any, Any, str]]:
-        return [(each["question_id"], each["image_id"], str(each["question"])) for each in about["questions"]]
+    def questions(content: Any) -> list[tuple[Any, Any, str]]:
+        return [(entry["question_id"], entry["image_id"], str(entry["question"])) for entry in content["questions"]]
 
-    def annotations(about: Any) -> dict[Any, list[str]]:
-        notes = about["annotations"]
-        return {each["question_id"]: [str(one["answer"]) for one in each["answers"]] for each in notes}
+    def annotations(content: Any) -> dict[Any, list[str]]:
+        notes = content["annotations"]
+        return {note["question_id"]: [str(answer["answer"]) for answer in note["answers"]] for note in notes}
 
-    asked, said = _parsed(path, questions), _parsed(answers, annotations)
-    found = []
-    for number, (key, image, question) in enumerate(asked, 1):
+    entries, answers_of = _parsed(path, questions), _parsed(answers, annotations)
+    joined = []
+    for number, (key, image, question) in enumerate(entries, 1):
         name = f"COCO_{year}_{image:012d}.jpg" if isinstance(image, int) else str(image)
         photograph = album.find(name)
         if photograph is None:
             bad.add("without an image", path, number, f"question {number} is about {name}, which {_missing(album)}")
-        elif not said.get(key):
+        elif not answers_of.get(key):
             bad.add("without an answer", path, number, f"question {number} ({key}) has no answer in {answers.name}")
         else:
-            found.append(Asked(photograph, clean(question), [clean(answer.lower()) for answer in said[key]]))
-    return found
+            joined.append(Asked(photograph, clean(question), [clean(answer.lower()) for answer in answers_of[key]]))
+    return joined
 
 
-def _parsed(path: Path, take: Any) -> Any:
+def _parsed(path: Path, extract: Any) -> Any:
     try:
-        return take(json.loads(path.read_text(encoding="utf-8")))
+        return extract(json.loads(path.read_text(encoding="utf-8")))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON ({error})") from None
     except (KeyError, TypeError, AttributeError) as error:
@@ -167,7 +167,7 @@ def _parsed(path: Path, take: Any) -> Any:
 
 def _table(folder: Path, bad: BadLines) -> list[Asked]:
     path, album = folder / TABLE, _album(folder)
-    found = []
+    questions = []
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
@@ -178,5 +178,5 @@ def _table(folder: Path, bad: BadLines) -> list[Asked]:
         elif photograph is None:
             bad.add("without an image", path, number, f"{parts[0]} {_missing(album)}")
         else:
-            found.append(Asked(photograph, parts[1], [parts[2].lower()]))
-    return found
+            questions.append(Asked(photograph, parts[1], [parts[2].lower()]))
+    return questions

@@ -1,7 +1,7 @@
 """Small worlds that write stories in bAbI's format (Weston et al. 2015, arXiv:1502.05698): tasks 1, 2, 3, 6, 15, 16.
 
 People walk between rooms and carry things; animals fear each other; animals of one kind have one colour. The text is
-like that of the real files, so that one reader serves both, and what is asked follows from what was told.
+like that of the real files, so that one reader serves both, and each answer follows from the sentences before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WOMEN = ("Emily", "Gertrude", "Jessica", "Winona")
 
 
 class _House:
-    """People who walk, take and drop, and the lines that told of it."""
+    """People who walk, take and drop, and the lines of their story."""
 
     def __init__(self, dice: random.Random, things: bool):
         self.dice, self.things = dice, things
@@ -47,11 +47,11 @@ class _House:
         if self.things and person in self.at and carried and kind < 0.2:
             thing = self.dice.choice(carried)
             del self.holder[thing]
-            self.touched[thing] = self.say(f"{person} {self.dice.choice(DROPS).format(thing)}{self._there()}.")
+            self.touched[thing] = self.say(f"{person} {self.dice.choice(DROPS).format(thing)}{self._maybe_there()}.")
         elif self.things and person in self.at and free and kind < 0.5:
             thing = self.dice.choice(free)
             self.holder[thing] = person
-            self.touched[thing] = self.say(f"{person} {self.dice.choice(TAKES).format(thing)}{self._there()}.")
+            self.touched[thing] = self.say(f"{person} {self.dice.choice(TAKES).format(thing)}{self._maybe_there()}.")
             self.path[thing][-1:] = [(*self.at[person], person)]  # found where another had left it
         else:
             self._move(person, carried)
@@ -70,7 +70,7 @@ class _House:
         """Nobody knows where a thing is before it was first taken, so it may be anywhere."""
         return not self.path[thing] or (person in self.at and self.path[thing][-1][0] == self.at[person][0])
 
-    def _there(self) -> str:
+    def _maybe_there(self) -> str:
         return self.dice.choice(("", " there"))
 
     def ask(self, question: str, answer: str, *support: int) -> None:
@@ -121,8 +121,8 @@ def _is_she_there(dice: random.Random) -> list[str]:
         person = dice.choice(list(house.at))
         place, line = house.at[person]
         right = dice.random() < 0.5
-        asked = place if right else dice.choice([other for other in PLACES if other != place])
-        house.ask(f"Is {person} in the {asked}?", "yes" if right else "no", line)
+        room = place if right else dice.choice([other for other in PLACES if other != place])
+        house.ask(f"Is {person} in the {room}?", "yes" if right else "no", line)
     return house.lines
 
 
@@ -130,10 +130,10 @@ def _afraid(dice: random.Random) -> list[str]:
     lines: list[str] = []
     feared = {beast: dice.choice([other for other in BEASTS if other != beast]) for beast in BEASTS}
     kinds = {woman: dice.choice(list(BEASTS)) for woman in WOMEN}
-    told: list[tuple[str, str]] = [("fear", beast) for beast in BEASTS] + [("kind", woman) for woman in WOMEN]
-    dice.shuffle(told)
+    facts: list[tuple[str, str]] = [("fear", beast) for beast in BEASTS] + [("kind", woman) for woman in WOMEN]
+    dice.shuffle(facts)
     where: dict[str, int] = {}
-    for kind, who in told:
+    for kind, who in facts:
         where[who] = len(lines) + 1
         fear = f"{BEASTS[who].capitalize()} are afraid of {BEASTS[feared[who]]}." if kind == "fear" else ""
         lines.append(f"{len(lines) + 1} {fear or f'{who} is a {kinds[who]}.'}")
@@ -147,19 +147,19 @@ def _afraid(dice: random.Random) -> list[str]:
 
 def _colour(dice: random.Random) -> list[str]:
     names = dice.sample(NAMES, len(NAMES))
-    asked, twin = names[:2]
+    subject, twin = names[:2]
     kinds = {name: dice.choice(KINDS) for name in names}
-    kinds[twin] = kinds[asked]
+    kinds[twin] = kinds[subject]
     colours = dict(zip(KINDS, dice.sample(COLOURS, len(COLOURS))))
     facts = [f"{name} is a {kinds[name]}." for name in names]
-    facts += [f"{name} is {colours[kinds[name]]}." for name in names if name != asked]
+    facts += [f"{name} is {colours[kinds[name]]}." for name in names if name != subject]
     dice.shuffle(facts)
     number = {fact: place for place, fact in enumerate(facts, 1)}
     lines = [f"{place} {fact}" for fact, place in number.items()]
-    kind, colour = kinds[asked], colours[kinds[asked]]
-    chain = f"{asked} is a {kind}.", f"{twin} is a {kind}.", f"{twin} is {colour}."
+    kind, colour = kinds[subject], colours[kinds[subject]]
+    chain = f"{subject} is a {kind}.", f"{twin} is a {kind}.", f"{twin} is {colour}."
     support = " ".join(str(number[fact]) for fact in chain)
-    lines.append(f"{len(lines) + 1} What color is {asked}?\t{colour}\t{support}")
+    lines.append(f"{len(lines) + 1} What color is {subject}?\t{colour}\t{support}")
     return lines
 
 
@@ -177,8 +177,8 @@ def generate(task: int, questions: int, dice: random.Random) -> Iterator[str]:
     """Lines of bAbI's format with at least N questions."""
     if task not in WORLDS:
         raise ValueError(f"task {task} cannot be generated, only {', '.join(map(str, WORLDS))}; others need the data")
-    asked = 0
-    while asked < questions:
+    count = 0
+    while count < questions:
         lines = WORLDS[task][1](dice)
-        asked += sum("\t" in line for line in lines)
+        count += sum("\t" in line for line in lines)
         yield from lines

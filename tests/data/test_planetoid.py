@@ -224,9 +224,8 @@ ARRAYS = {
 
 @pytest.mark.parametrize("case", ARRAYS)
 def test_arrays_are_numbers_that_are_there(tmp_path, case):
-    assert planetoid._array_of(
-        tmp_path, pickles.load(array(), planetoid._NAMES, planetoid._made)
-    ).tolist() == [0, 0]
+    record = pickles.load(array(), planetoid._NAMES, planetoid._construct)
+    assert planetoid._array_of(tmp_path, record).tolist() == [0, 0]
     write(tmp_path, {**parts(2), "ally": ARRAYS[case]})
     with pytest.raises(ValueError, match=r"ind\.t\.ally: (expected|an array|'latin-1'|a list of other)"):
         graph_files.read(tmp_path)
