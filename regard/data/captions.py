@@ -16,13 +16,12 @@ image and a caption without words are named with file and line.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data import SPLITS
+from regard.data import SPLITS, untrusted
 from regard.data.lines import BadLines, clean, numbered_lines
 from regard.data.photographs import Album, Photograph, divided
 
@@ -114,17 +113,15 @@ def read_coco(folder: Path, bad: BadLines) -> Splits:
 
 def _annotations(path: Path, bad: BadLines) -> tuple[list[str], dict[str, list[str]]]:
     """The names of the images, and the captions of each."""
+    content = untrusted.parse_json(untrusted.read(path), path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
         names = {image["id"]: str(image["file_name"]) for image in content["images"]}
         notes = [(note["image_id"], str(note["caption"])) for note in content["annotations"]]
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON ({error})") from None
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path}: not the captions of COCO, images and annotations ({error!r})") from None
     captions: dict[str, list[str]] = {}
     for number, (image, caption) in enumerate(notes, 1):
-        if image not in names:
+        if not isinstance(image, Hashable) or image not in names:
             bad.add("without an image", path, number, f"annotation {number} is of image {image}, which is not listed")
         elif not clean(caption):
             bad.add("empty", path, number, f"annotation {number}, of {names[image]}, is empty")

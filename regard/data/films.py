@@ -8,12 +8,12 @@ with ``frames`` (T, height, width), bytes, and ``boxes`` (T, 4), left, top, widt
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from regard.data import untrusted
 from regard.data.canvases import drawn
 
 DIGIT, PIECE = 28, 8
@@ -123,11 +123,10 @@ def read(path: Path) -> Film:
             raise ValueError(f"{path}: {expected}")
         path = files[0]
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            frames, boxes = arrays["frames"], arrays["boxes"]
-    except (OSError, KeyError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        reason = "" if "pickle" in str(error) else f" ({error})"  # numpy's hint is to load it unsafely
-        raise ValueError(f"{path}: not a film, an .npz file with arrays frames and boxes{reason}") from None
+        members = untrusted.unzip(path, lambda name: name in ("frames.npy", "boxes.npy"))
+        frames, boxes = (untrusted.npy(members[f"{name}.npy"], f"{path}, {name}") for name in ("frames", "boxes"))
+    except (OSError, KeyError, ValueError) as error:
+        raise ValueError(f"{path}: not a film, an .npz file with arrays frames and boxes ({error})") from None
     if frames.ndim != 3 or frames.dtype != np.uint8 or boxes.shape != (len(frames), 4) or len(frames) < 2:
         raise ValueError(
             f"{path}: frames (T, height, width) of bytes and boxes (T, 4), not {frames.shape}, {boxes.shape}"

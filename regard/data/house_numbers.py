@@ -11,7 +11,6 @@ larger, and scaled to a square. In training the cut is moved at random.
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regard.data import untrusted
 from regard.data.canvases import Plan, projected, unit
 
 MARGIN, MOVED, STRETCHED = 0.3, 0.08, 1.5
@@ -48,8 +48,7 @@ def read(path: Path, most: int) -> dict[str, Numbers]:
     digits are left out."""
     path = path / NAME if path.is_dir() else path
     try:
-        content = path.read_bytes()
-        annotations = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+        annotations = json.loads(untrusted.read(path))
         if not isinstance(annotations, dict) or not {"train", "test"} <= annotations.keys():
             raise ValueError('it must be {"train": […], "test": […]}')
         return {split: _numbers(annotations[split], most, split) for split in ("train", "test")}
@@ -67,13 +66,11 @@ def _numbers(items: list, most: int, split: str) -> Numbers:
         try:
             _, _, _, parts = item
             rows = np.array([[float(value) for value in part] for part in parts])
-            classes = rows[:, 0].astype(int) % 10
-            if (
-                rows.shape[1] != 5
-                or not np.isfinite(rows).all()
-                or not ((rows[:, 3] > rows[:, 1]) & (rows[:, 4] > rows[:, 2])).all()
-            ):
+            if rows.shape[1] != 5 or not np.isfinite(rows).all():
                 raise ValueError
+            if not ((rows[:, 3] > rows[:, 1]) & (rows[:, 4] > rows[:, 2])).all():
+                raise ValueError
+            classes = rows[:, 0].astype(int) % 10
         except (ValueError, TypeError, IndexError, OverflowError):
             excerpt = json.dumps(item)[:80]
             raise ValueError(f"{split}, item {row}: not [name, width, height, boxes], but {excerpt}") from None

@@ -12,13 +12,13 @@ captions, :class:`Nouns`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.data import untrusted
 from regard.data.lines import BadLines, clean
 from regard.data.photographs import Album, Photograph, divided
 from regard.data.recipes import singular
@@ -40,10 +40,7 @@ def read(folder: Path, bad: BadLines | None = None) -> Splits:
     """The photographs of each split, with labels."""
     bad = bad or BadLines()
     path = folder / LABELS
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON ({error})") from None
+    entries = untrusted.parse_json(untrusted.read(path), path)
     if not isinstance(entries, dict):
         raise ValueError(f"{path}: a JSON object with a list of labels for each photograph was expected")
     folders = sorted(place for place in folder.iterdir() if place.is_dir())

@@ -96,15 +96,15 @@ def text_in(holder: Any, key: str, place: str) -> str:
 
 def cut(articles: list[list[Question]], valid: float, test: float | None) -> dict[str, list[Question]]:
     """Articles in random order, the first ones for the test (if any) and for validation."""
+    articles = [article for article in articles if article]
     shuffled = random.Random("articles").sample(articles, len(articles))
     sizes = {
         "test": 0 if test is None else max(1, round(test * len(shuffled))),
         "valid": max(1, round(valid * len(shuffled))),
     }
     if sum(sizes.values()) >= len(shuffled):
-        raise ValueError(
-            f"{shuffled[0][0].place.partition(', article')[0]}: {len(shuffled)} articles are too few to cut"
-        )
+        name = f"{shuffled[0][0].place.partition(', article')[0]}: " if shuffled else ""
+        raise ValueError(f"{name}{len(shuffled)} articles with questions are too few to cut")
     cuts = {"test": shuffled[: sizes["test"]], "valid": shuffled[sizes["test"] : sum(sizes.values())]}
     cuts["train"] = shuffled[sum(sizes.values()) :]
     splits = {split: [question for article in part for question in article] for split, part in cuts.items()}

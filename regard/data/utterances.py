@@ -128,6 +128,8 @@ def an4(path: Path) -> list[Utterance]:
         raise ValueError(f"{path}: there is no {error} in it") from None
     if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or offsets[:1].tolist() != [0]:
         raise ValueError(f"{path}: offsets are a row of whole numbers from 0 on, not {offsets.dtype} {offsets.shape}")
+    if (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(f"{path}: offset {int(np.argmax(offsets[1:] < offsets[:-1])) + 1} is below the one before it")
     if frames.ndim != 2 or not len(ids) == len(texts) == len(offsets) - 1 or int(offsets[-1]) != len(frames):
         raise ValueError(
             f"{path}: frames {frames.shape}, {len(offsets)} offsets, {len(ids)} ids and {len(texts)} texts"

@@ -16,11 +16,11 @@ that cannot be read and a missing image are named with file and line.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.data import untrusted
 from regard.data.lines import BadLines, clean, numbered_lines
 from regard.data.photographs import Album, Photograph, divided
 
@@ -131,12 +131,13 @@ def _vqa(folder: Path, bad: BadLines) -> Splits:
 def _joined(path: Path, answers: Path, year: str, album: Album, bad: BadLines) -> list[Asked]:
     """Questions with their answers and images."""
 
-    def questions(content: Any) -> list[tuple[Any, Any, str]]:
-        return [(entry["question_id"], entry["image_id"], str(entry["question"])) for entry in content["questions"]]
+    def questions(content: Any) -> list[tuple[str, Any, str]]:
+        entries = content["questions"]
+        return [(str(entry["question_id"]), entry["image_id"], str(entry["question"])) for entry in entries]
 
-    def annotations(content: Any) -> dict[Any, list[str]]:
+    def annotations(content: Any) -> dict[str, list[str]]:
         notes = content["annotations"]
-        return {note["question_id"]: [str(answer["answer"]) for answer in note["answers"]] for note in notes}
+        return {str(note["question_id"]): [str(answer["answer"]) for answer in note["answers"]] for note in notes}
 
     entries, answers_of = _parsed(path, questions), _parsed(answers, annotations)
     joined = []
@@ -153,10 +154,9 @@ def _joined(path: Path, answers: Path, year: str, album: Album, bad: BadLines) -
 
 
 def _parsed(path: Path, extract: Any) -> Any:
+    content = untrusted.parse_json(untrusted.read(path), path)
     try:
-        return extract(json.loads(path.read_text(encoding="utf-8")))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON ({error})") from None
+        return extract(content)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: not as VQA has it, questions or annotations ({error!r})") from None
 

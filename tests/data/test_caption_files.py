@@ -113,15 +113,17 @@ def test_mistakes_in_coco_are_named(tmp_path):
     for damage, message in (
         ({"annotations": [{"image_id": 3, "caption": " "}]}, r"annotation 1, of train2014_3\.jpg, is empty"),
         ({"annotations": [{"image_id": 8, "caption": "x"}]}, "annotation 1 is of image 8"),
+        ({"annotations": [{"image_id": [8], "caption": "x"}]}, r"annotation 1 is of image \[8\]"),
         ({"annotations": [{"caption": "x"}]}, "not the captions of COCO"),
         ({"images": 3}, "not the captions of COCO"),
     ):
         path.write_text(json.dumps({**about, **damage}))
         with pytest.raises(ValueError, match=rf"captions_train2014\.json.*{message}"):
             captions.read(tmp_path)
-    path.write_text("{")
-    with pytest.raises(ValueError, match=r"captions_train2014\.json: not JSON"):
-        captions.read(tmp_path)
+    for damaged in ("{", f'{{"images": {"9" * 5000}}}'):
+        path.write_text(damaged)
+        with pytest.raises(ValueError, match=r"captions_train2014\.json: not JSON"):
+            captions.read(tmp_path)
     (tmp_path / "train2014" / "train2014_3.jpg").unlink()
     path.write_text(json.dumps(about))
     with pytest.raises(ValueError, match=r"train2014_3\.jpg is not in"):

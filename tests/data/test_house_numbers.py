@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -47,11 +48,15 @@ def test_numbers_are_read_from_left_to_right_and_cut(tmp_path):
         ({"train": None, "test": []}, "train: a list of numbers was expected, not null"),
         ({"train": [["1", 3, 4, [["1", 10**400, 2, 3, 4]]]], "test": []}, "train, item 0"),
         ({"train": [["1", 3, 4, [["1", 1, 2, float("inf"), 4]]]], "test": []}, "train, item 0"),
+        ({"train": [["1", 3, 4, [[float("nan"), 1, 2, 3, 4]]]], "test": []}, "train, item 0"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, content, message):
-    with pytest.raises(ValueError, match=message) as error:
-        house_numbers.read(write(tmp_path, content), 5)
+    folder = write(tmp_path, content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=message) as error:
+            house_numbers.read(folder, 5)
     assert house_numbers.NAME in str(error.value)
 
 

@@ -33,6 +33,7 @@ def test_labels(folder):
     [
         ("[1]", "labels.json: a JSON object"),
         ("{", "labels.json: not JSON"),
+        ("9" * 5000, "labels.json: not JSON"),
         ('{"000001": "rice"}', "labels of '000001' are no list"),
         ('{"1": ["rice"]}', "'1' is not in"),
         ('{"000001": ["rice"]}', "1 images are too few"),

@@ -129,6 +129,7 @@ def test_an4_holds_out_speakers(tmp_path):
     [
         ({"offsets": np.arange(0, 58, 3).astype(np.int32)}, "20 offsets"),
         ({"offsets": np.arange(0.0, 61, 3)}, "offsets are a row of whole numbers"),
+        ({"offsets": np.array([0, -3, *range(6, 61, 3)])}, "offset 1 is below the one before it"),
         ({"offsets": np.array(60)}, "offsets are a row of whole numbers"),
         ({"frames": np.full((60, 13), np.nan, np.float16)}, "the frames of an0-sp0-b are missing or not finite"),
         ({"ids": np.arange(20)}, "not the header of an array of texts"),

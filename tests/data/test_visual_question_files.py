@@ -112,10 +112,11 @@ def test_vqa_that_cannot_be_read(vqa):
     path.write_text('{"annotations": [{"question_id": 1}]}')
     with pytest.raises(ValueError, match=r"mscoco_val2014_annotations\.json: not as VQA has it"):
         visual_questions.read(vqa)
-    path.write_text("{")
-    with pytest.raises(ValueError, match=r"mscoco_val2014_annotations\.json: not JSON"):
-        visual_questions.read(vqa)
-    path.write_text('{"annotations": []}')
+    for damaged in ("{", f'{{"annotations": {"9" * 5000}}}'):
+        path.write_text(damaged)
+        with pytest.raises(ValueError, match=r"mscoco_val2014_annotations\.json: not JSON"):
+            visual_questions.read(vqa)
+    path.write_text('{"annotations": [{"question_id": [510], "answers": []}]}')
     with pytest.raises(ValueError, match=r"question 1 .* has no answer"):
         visual_questions.read(vqa)
     path.unlink()

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from regard.data.passages import Text
-from regard.data.squad import make, parse
+from regard.data.squad import cut, make, parse
 from regard.metrics.spans import candidates, f1, normal, window
 from regard.tasks.squad import Config, Squad, stem
 
@@ -102,6 +102,14 @@ def test_no_article_is_in_two_splits():
         for split in ("train", "valid", "test")
     }
     assert [len(found) for found in places.values()] == [15, 2, 3] and len(set.union(*places.values())) == 20
+
+
+def test_articles_without_a_question_do_not_count():
+    asked = parse(make(6, random.Random(1)), "made")
+    assert sum(map(len, cut([[], *asked, []], 0.1, None).values())) == sum(map(len, asked))
+    for articles in ([], [[]], [[], asked[0], []]):
+        with pytest.raises(ValueError, match=f"{sum(map(bool, articles))} articles with questions are too few to cut"):
+            cut(articles, 0.1, 0.1)
 
 
 def test_a_batch_says_what_the_question_says():
