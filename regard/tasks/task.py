@@ -68,7 +68,7 @@ class Task:
 
     @classmethod
     def amount(cls, config: Any, data: Any = None) -> int | None:
-        """How many items there are to train on, before the task is made; None if that cannot be told."""
+        """How many items there are to train on, before the task is made; None if unknown."""
         return None
 
     def learn(self) -> dict[str, Any]:
@@ -95,8 +95,8 @@ class Task:
     def identity(self, split: str, seed: int, shuffle: bool) -> dict[str, Any]:
         """What must be the same for a loader to go on where another stopped."""
         settings = dataclasses.asdict(self.config).items()
-        kept = {name: value for name, value in settings if name not in self.elsewhere}
-        return {"split": split, "seed": seed, "shuffle": shuffle, **kept}
+        relevant = {name: value for name, value in settings if name not in self.elsewhere}
+        return {"split": split, "seed": seed, "shuffle": shuffle, **relevant}
 
     def save(self, folder: Path) -> None:
         """Write what is needed without the data. Each file is whole or not there, ``task.json`` comes last."""
@@ -354,8 +354,8 @@ class Loader:
         before, now = state["of"], self._identity
         if before != now:
             changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-            told = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in changed)
-            raise ValueError(f"the data cannot go on where it stopped: {told}")
+            changes = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in changed)
+            raise ValueError(f"the data cannot go on where it stopped: {changes}")
         self.epoch, self._batch = state["epoch"], state["batch"]
         self._chunk, self._start = state.get("chunk", 0), state.get("start")
 
