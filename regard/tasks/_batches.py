@@ -69,7 +69,7 @@ def bucket(lengths: tuple[np.ndarray, np.ndarray], tokens: int, random: np.rando
     """
     source, target = lengths
     tie = np.arange(len(source)) if random is None else random.permutation(len(source))
-    # Target by target length; within it sources go up, in the next down, so that neighbours stay by_length.
+    # Target by target length; within it sources go up, in the next down, so that neighbours stay alike.
     order = np.lexsort((tie, np.where(target % 2, source, -source), target))
     widths = np.maximum(source, target)[order]
     batches: list[np.ndarray] = []
