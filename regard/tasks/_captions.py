@@ -1,4 +1,4 @@
-"""What tasks share whose systems describe something: captions in batches, and what is measured of them."""
+"""Shared by tasks whose systems describe something: captions in batches, and their metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks on images share: photographs with features of a backbone, generated scenes, questions with a picture.
+"""Shared by tasks on images: photographs with features of a backbone, generated scenes, questions with a picture.
 
 A batch has, of photographs, ``features`` (B, cells, width), which a frozen backbone gave and
 :mod:`regard.data.features` keeps; of scenes ``image`` (B, 3, size, size) from 0 to 1, for a small encoder that is

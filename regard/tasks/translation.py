@@ -115,7 +115,7 @@ class Translation(PairTask):
         missing = {split: size for split, size in sizes.items() if split not in files}
         if not missing:
             return dict(files)
-        # Of a stream only the beginning is read for this; sentences that are equal are then left out everywhere.
+        # Of a stream only the beginning is read for this; the same sentences are then left out everywhere.
         head = {"head": texts.CHUNK} if streams else {}
         return {**files, **texts.hold_out(train, missing, BadLines(config.skip_bad), **head)}
 
