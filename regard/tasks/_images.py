@@ -232,8 +232,8 @@ def readable(
     store: Store, entries: Sequence[E], photographs_of: Callable[[E], Iterable[Photograph | None]], bad: BadLines
 ) -> list[E]:
     """The entries all of whose photographs can be read; the others are counted."""
-    seen = {photograph for entry in entries for photograph in photographs_of(entry) if photograph is not None}
-    broken = store.unreadable(sorted(seen))
+    photographs = {photograph for entry in entries for photograph in photographs_of(entry) if photograph is not None}
+    broken = store.unreadable(sorted(photographs))
     for photograph, why in broken.items():
         bad.add("that cannot be read", str(photograph), 0, why)
     usable = [entry for entry in entries if broken.keys().isdisjoint(filter(None, photographs_of(entry)))]

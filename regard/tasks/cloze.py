@@ -89,15 +89,15 @@ class Cloze(Passages):
         where = self.data or config.data
         if where:
             return read_folder(locate(where))
-        result = {}
+        splits = {}
         for split in FOLDERS:
             size, least = (config.train_size, 1) if split == "train" else (config.test_size, config.facts)
             dice = random.Random(f"cloze: {split}")
             questions = stories(size, least, config.facts, config.entities, config.habit, dice)
-            result[split] = [
+            splits[split] = [
                 question(*one, f"made story {number} of {split}") for number, one in enumerate(questions, 1)
             ]
-        return result
+        return splits
 
     def typed(self, one: Typed) -> Question:
         """Entities are words that begin with @, and names: words with a capital letter outside the vocabulary."""

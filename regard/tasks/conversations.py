@@ -86,8 +86,8 @@ class Conversations(Squad):
         else:
             generated = conversations.make(self.config.stories, random.Random("conversations"))
             talks = conversations.parse(generated, "made conversations")
-            held = max(1, len(talks) // 10)
-            splits = {"valid": talks[:held], "test": talks[held : 2 * held], "train": talks[2 * held :]}
+            tenth = max(1, len(talks) // 10)
+            splits = {"valid": talks[:tenth], "test": talks[tenth : 2 * tenth], "train": talks[2 * tenth :]}
         return {split: [question for talk in talks for question in self._read(talk)] for split, talks in splits.items()}
 
     def _read(self, talk: list[Question]) -> list[Question]:

@@ -121,10 +121,10 @@ class DialogBabi(AskedTask):
         self._moments = lru_cache(maxsize=len(SPLITS) * len(self.tasks))(self._encoded)
 
     def learn(self) -> dict[str, Any]:
-        seen = {word for dialog in self._dialogs("train") for turn in dialog for word in _words(*turn[:2])}
-        seen |= {word for candidate in self._candidates for word in _words(candidate)}
+        words = {word for dialog in self._dialogs("train") for turn in dialog for word in _words(*turn[:2])}
+        words |= {word for candidate in self._candidates for word in _words(candidate)}
         facts = self._folder.facts() if self._folder else dialogs.made_facts()
-        return {"words": sorted(seen), "candidates": self._candidates, "facts": [" ".join(fact) for fact in facts]}
+        return {"words": sorted(words), "candidates": self._candidates, "facts": [" ".join(fact) for fact in facts]}
 
     @classmethod
     def unpack(cls, facts: dict[str, Any], folder: Any) -> dict[str, Any]:
@@ -165,14 +165,14 @@ class DialogBabi(AskedTask):
 
     def _dialogs(self, split: str, task: int | None = None) -> list[Dialog]:
         """Of one task, or of all."""
-        result: list[Dialog] = []
+        all_dialogs: list[Dialog] = []
         for number in numbers(self.config.tasks) if task is None else [task]:
             if self._folder:
-                result += self._folder.dialogs(number, split)
+                all_dialogs += self._folder.dialogs(number, split)
             else:
                 size = getattr(self.config, f"{split}_size")
-                result += dialogs.made(number, size, random.Random(f"dialogues {number}: {split}"))
-        return result
+                all_dialogs += dialogs.made(number, size, random.Random(f"dialogues {number}: {split}"))
+        return all_dialogs
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._ids.get(word, UNKNOWN) for word in _words(text))
@@ -228,11 +228,11 @@ class DialogBabi(AskedTask):
 
     def item(self, split: str, number: int) -> Item:
         task, row = self._place(check_split(split), number)
-        held = self._moments(split, self.tasks[task])
-        lines = range(max(held.begin[row], held.end[row] - self.config.memory), held.end[row])
-        sentences = tuple(tuple(int(word) for word in held.lines[line] if word) for line in lines)
-        question = tuple(int(word) for word in held.said[row] if word)
-        return Item(task, sentences, tuple(held.texts[line] for line in lines), question, int(held.label[row]))
+        moments = self._moments(split, self.tasks[task])
+        lines = range(max(moments.begin[row], moments.end[row] - self.config.memory), moments.end[row])
+        sentences = tuple(tuple(int(word) for word in moments.lines[line] if word) for line in lines)
+        question = tuple(int(word) for word in moments.said[row] if word)
+        return Item(task, sentences, tuple(moments.texts[line] for line in lines), question, int(moments.label[row]))
 
     def read(self, question: Any) -> Item:
         if question.example is not None:
@@ -271,13 +271,13 @@ class DialogBabi(AskedTask):
         values: dict[str, float] = {}
         first = 0
         for task in self.tasks:
-            held = self._moments(split, task)
-            mine = np.array(right[first : first + len(held.label)])
-            first += len(held.label)
-            if not len(mine):
+            moments = self._moments(split, task)
+            hits = np.array(right[first : first + len(moments.label)])
+            first += len(moments.label)
+            if not len(hits):
                 continue
-            whole = [mine[held.dialog[: len(mine)] == one].all() for one in np.unique(held.dialog[: len(mine)])]
-            values[f"response, task {task}"] = 100 * float(mine.mean())
+            whole = [hits[moments.dialog[: len(hits)] == one].all() for one in np.unique(moments.dialog[: len(hits)])]
+            values[f"response, task {task}"] = 100 * float(hits.mean())
             values[f"dialog, task {task}"] = 100 * float(np.mean(whole))
         for name in ("response", "dialog"):
             values[name] = float(np.mean([value for key, value in values.items() if key.startswith(f"{name},")]))
@@ -286,17 +286,17 @@ class DialogBabi(AskedTask):
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
 
-    def _batch(self, task: int, held: Held, rows: np.ndarray) -> Batch:
-        begin, end = held.begin[rows], held.end[rows]
+    def _batch(self, task: int, moments: Held, rows: np.ndarray) -> Batch:
+        begin, end = moments.begin[rows], moments.end[rows]
         longest = int(np.minimum(end - begin, self.config.memory).max(initial=0))
         ages = np.arange(max(longest, 1))
         index = end[:, None] - 1 - ages
         real = (index >= begin[:, None]) & (ages < self.config.memory)
-        words = np.where(real[..., None], held.lines[np.maximum(index, 0)], 0) if len(held.lines) else None
+        words = np.where(real[..., None], moments.lines[np.maximum(index, 0)], 0) if len(moments.lines) else None
         if words is None:
             words = np.zeros((*real.shape, 1), np.int64)
         aged = np.concatenate([words[..., :1], np.where(real, self._age + ages, 0)[..., None], words[..., 1:]], -1)
-        arrays = {"memory": aged, "question": held.said[rows], "label": held.label[rows]}
+        arrays = {"memory": aged, "question": moments.said[rows], "label": moments.label[rows]}
         arrays["task"] = np.full(len(rows), task)
         tensors = {
             name: torch.from_numpy(np.ascontiguousarray(array.astype(np.int64))) for name, array in arrays.items()
@@ -311,19 +311,19 @@ class DialogBabi(AskedTask):
             begins = ends - [len(item.sentences) for item in chosen]
             lines = _table([line for item in chosen for line in item.sentences])
             label = np.array([item.label for item in chosen])
-            held = Held(lines, begins, ends, _table([item.said for item in chosen]), label, label, [])
+            moments = Held(lines, begins, ends, _table([item.said for item in chosen]), label, label, [])
             for first in range(0, len(rows), self.config.batch):
                 part = np.arange(first, min(first + self.config.batch, len(rows)))
-                yield rows[part], self._batch(task, held, part)
+                yield rows[part], self._batch(task, moments, part)
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        held = [self._moments(split, task) for task in self.tasks]
+        by_task = [self._moments(split, task) for task in self.tasks]
         size = self.config.batch
 
         @lru_cache(maxsize=1)
         def plan(epoch: int) -> list[tuple[int, np.ndarray]]:
             batches = []
-            for task, moments in enumerate(held):
+            for task, moments in enumerate(by_task):
                 chance = np.random.default_rng([seed, epoch, task])
                 order = chance.permutation(len(moments.label)) if shuffle else np.arange(len(moments.label))
                 batches += [(task, order[first : first + size]) for first in range(0, len(order), size)]
@@ -332,15 +332,17 @@ class DialogBabi(AskedTask):
             return [batches[place] for place in np.random.default_rng([seed, epoch]).permutation(len(batches))]
 
         content = 0
-        for moments in held:
+        for moments in by_task:
             content = zlib.crc32(moments.lines.tobytes() + moments.label.tobytes(), content)
         identity = {**self.identity(split, seed, shuffle), "content": content}
-        count = sum(len(moments.label) for moments in held)
-        report = f"{count:,} responses in {len(held)} tasks, {len(self.classes):,} candidates, {len(plan(0)):,} batches"
+        count = sum(len(moments.label) for moments in by_task)
+        report = (
+            f"{count:,} responses in {len(by_task)} tasks, {len(self.classes):,} candidates, {len(plan(0)):,} batches"
+        )
 
         def make(epoch: int, number: int) -> Batch:
             task, rows = plan(epoch)[number]
-            return self._batch(task, held[task], rows)
+            return self._batch(task, by_task[task], rows)
 
         return loader_of(make, len(plan(0)), identity, report)
 

@@ -102,11 +102,11 @@ class DialogueChoices(AskedTask):
 
     def learn(self) -> dict[str, Any]:
         counts: Counter[str] = Counter()
-        seen = set()
+        counted = set()
         for one in self._read["train"]:
             texts = [one.question, *one.choices]
-            if one.dialogue.raw not in seen:
-                seen.add(one.dialogue.raw)
+            if one.dialogue.raw not in counted:
+                counted.add(one.dialogue.raw)
                 texts.append(one.dialogue)
             counts.update(word.lower() for text in texts for word in text.words)
         return {"words": sorted(word for word, count in counts.items() if count >= self.config.min_count)}

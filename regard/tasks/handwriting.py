@@ -372,14 +372,14 @@ class Handwriting(AskedTask):
         by templates reads (``read``), and how many of the data itself (``read_data``)."""
         if not found:
             return {}
-        close = [abs(len(one.points) / (len(item.points) - 1) - 1) <= 0.2 for item, one in found]
+        close = [abs(len(written.points) / (len(item.points) - 1) - 1) <= 0.2 for item, written in found]
         values = {
-            "stopped": 100 * float(np.mean([one.stopped for _, one in found])),
-            "length": 100 * float(np.mean([one.stopped and near for near, (_, one) in zip(close, found)])),
+            "stopped": 100 * float(np.mean([written.stopped for _, written in found])),
+            "length": 100 * float(np.mean([written.stopped and near for near, (_, written) in zip(close, found)])),
         }
         if self.made:
             reader, texts = metrics.Reader(letters.templates()), [item.text for item, _ in found]
-            values["read"] = _share_read(reader, [one.points for _, one in found], texts)
+            values["read"] = _share_read(reader, [written.points for _, written in found], texts)
             values["read_data"] = _share_read(reader, [item.points for item, _ in found], texts)
         return values
 
