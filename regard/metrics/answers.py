@@ -19,10 +19,10 @@ def agreement(answers: Sequence[str], given: Sequence[Sequence[str]]) -> float:
     """The accuracy of VQA (Antol et al. 2015, arXiv:1505.00468, section 3), in percent: an answer that n of the people
     gave counts min(n / 3, 1)."""
     _check(answers, given)
-    each = (min(sum(one == other for other in many) / ENOUGH, 1.0) for one, many in zip(answers, given))
-    return 100 * sum(each) / max(len(answers), 1)
+    scores = (min(sum(one == other for other in references) / ENOUGH, 1.0) for one, references in zip(answers, given))
+    return 100 * sum(scores) / max(len(answers), 1)
 
 
-def _check(answers: Sequence[str], wanted: Sequence[object]) -> None:
-    if len(answers) != len(wanted):
-        raise ValueError(f"{len(answers)} answers to {len(wanted)} questions")
+def _check(answers: Sequence[str], questions: Sequence[object]) -> None:
+    if len(answers) != len(questions):
+        raise ValueError(f"{len(answers)} answers to {len(questions)} questions")

@@ -27,9 +27,9 @@ def words(text: str) -> list[str]:
 
 def scores(texts: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[dict[str, float], dict[str, str]]:
     """``bleu1`` to ``bleu4``, ``rouge_l`` and ``cider_d`` of captions, and sacrebleu's signatures of the first four."""
-    given, wanted = _compared(texts, references)
-    bleus, signatures = bleu(given, wanted)
-    return {**bleus, "rouge_l": rouge_l(given, wanted), "cider_d": cider_d(given, wanted)}, signatures
+    candidates, targets = _compared(texts, references)
+    bleus, signatures = bleu(candidates, targets)
+    return {**bleus, "rouge_l": rouge_l(candidates, targets), "cider_d": cider_d(candidates, targets)}, signatures
 
 
 Words = list[str]
@@ -40,9 +40,9 @@ def bleu(given: Sequence[Words], wanted: Sequence[Sequence[Words]]) -> tuple[dic
     signatures."""
     from sacrebleu.metrics import BLEU
 
-    hypotheses = [" ".join(each) for each in given]
+    hypotheses = [" ".join(caption) for caption in given]
     # One list for each place among the references; where a caption has fewer of them, None.
-    columns = list(zip_longest(*([" ".join(each) for each in many] for many in wanted)))
+    columns = list(zip_longest(*([" ".join(reference) for reference in references] for references in wanted)))
     values, signatures = {}, {}
     for order in range(1, ORDERS + 1):
         metric = BLEU(max_ngram_order=order, tokenize="none", smooth_method="none")
@@ -55,10 +55,10 @@ def rouge_l(given: Sequence[Words], wanted: Sequence[Sequence[Words]], beta: flo
     """ROUGE-L (Lin 2004): the F-measure of the longest common subsequence, of the greatest precision and the greatest
     recall among the references; the mean over captions."""
     total = 0.0
-    for caption, many in zip(given, wanted, strict=True):
-        common = [_common(caption, reference) for reference in many]
+    for caption, references in zip(given, wanted, strict=True):
+        common = [_common(caption, reference) for reference in references]
         precision = max(length / max(len(caption), 1) for length in common)
-        recall = max(length / max(len(reference), 1) for length, reference in zip(common, many))
+        recall = max(length / max(len(reference), 1) for length, reference in zip(common, references))
         if precision and recall:
             total += (1 + beta**2) * precision * recall / (recall + beta**2 * precision)
     return 100 * total / max(len(given), 1)
@@ -78,31 +78,33 @@ def cider_d(given: Sequence[Words], wanted: Sequence[Sequence[Words]], sigma: fl
 
 def each_cider_d(given: Sequence[Words], wanted: Sequence[Sequence[Words]], sigma: float = 6.0) -> list[float]:
     """:func:`cider_d` of each caption, in percent as there."""
-    known = [[_grams(reference) for reference in many] for many in wanted]
-    frequency = Counter(chain.from_iterable(set(chain.from_iterable(many)) for many in known))
-    images = math.log(max(len(known), 1))
+    grams = [[_grams(reference) for reference in references] for references in wanted]
+    frequency = Counter(chain.from_iterable(set(chain.from_iterable(counts)) for counts in grams))
+    images = math.log(max(len(grams), 1))
 
     def vector(caption: Words) -> tuple[dict[tuple[str, ...], float], np.ndarray]:
-        held = {gram: count * (images - math.log(max(1, frequency[gram]))) for gram, count in _grams(caption).items()}
+        rarities = {
+            gram: count * (images - math.log(max(1, frequency[gram]))) for gram, count in _grams(caption).items()
+        }
         squares = np.zeros(ORDERS)
-        for gram, value in held.items():
+        for gram, value in rarities.items():
             squares[len(gram) - 1] += value * value
-        return held, np.sqrt(squares)
+        return rarities, np.sqrt(squares)
 
     values = []
-    for caption, many in zip(given, wanted, strict=True):
+    for caption, references in zip(given, wanted, strict=True):
         total = 0.0
         ours, norm = vector(caption)
-        for reference in many:
+        for reference in references:
             theirs, other = vector(reference)
-            alike = np.zeros(ORDERS)
+            similarity = np.zeros(ORDERS)
             for gram, value in ours.items():
                 if gram in theirs:
-                    alike[len(gram) - 1] += min(value, theirs[gram]) * theirs[gram]
-            alike = np.divide(alike, norm * other, out=np.zeros(ORDERS), where=norm * other > 0)
+                    similarity[len(gram) - 1] += min(value, theirs[gram]) * theirs[gram]
+            similarity = np.divide(similarity, norm * other, out=np.zeros(ORDERS), where=norm * other > 0)
             # The public evaluation takes the number of pairs of words as the length.
             difference = max(len(caption) - 1, 0) - max(len(reference) - 1, 0)
-            total += alike.mean() * math.exp(-(difference**2) / (2 * sigma**2)) / len(many)
+            total += similarity.mean() * math.exp(-(difference**2) / (2 * sigma**2)) / len(references)
         values.append(1000 * total)
     return values
 
@@ -131,7 +133,7 @@ def _compared(texts: Sequence[str], references: Sequence[Sequence[str]]) -> tupl
         raise ValueError("there are no captions to compare")
     if len(texts) != len(references):
         raise ValueError(f"{len(texts)} captions for {len(references)} images")
-    for number, many in enumerate(references, 1):
-        if not many:
+    for number, group in enumerate(references, 1):
+        if not group:
             raise ValueError(f"image {number} has no reference to compare with")
-    return [words(text) for text in texts], [[words(text) for text in many] for many in references]
+    return [words(text) for text in texts], [[words(text) for text in group] for group in references]

@@ -61,16 +61,16 @@ def overlaps(dialogue: Sequence[str], question: Sequence[str], choices: Sequence
                 _window(dialogue, rarity, words | question_words),
                 _window(dialogue, rarity, words),
                 _distance(dialogue, question_words, content),
-                *(_share(those, set(counts)) for those in (words, content, own)),
+                *(_share(part, set(counts)) for part in (words, content, own)),
                 _share(set(pairwise(choice)), pairs),
             )
         )
     return np.array(rows, np.float32).reshape(len(choices), len(COLUMNS))
 
 
-def _window(dialogue: Sequence[str], rarity: dict[str, float], wanted: set[str]) -> float:
-    sums = np.concatenate([[0.0], np.cumsum([rarity[word] if word in wanted else 0.0 for word in dialogue])])
-    size = min(len(wanted), len(dialogue))
+def _window(dialogue: Sequence[str], rarity: dict[str, float], words: set[str]) -> float:
+    sums = np.concatenate([[0.0], np.cumsum([rarity[word] if word in words else 0.0 for word in dialogue])])
+    size = min(len(words), len(dialogue))
     return float((sums[size:] - sums[: len(sums) - size]).max())
 
 
@@ -81,8 +81,8 @@ def _distance(dialogue: Sequence[str], one: set[str], other: set[str]) -> float:
     return float(np.abs(ones[:, None] - others).min()) / max(len(dialogue) - 1, 1)
 
 
-def _share(those: set[str] | set[tuple[str, str]], there: set[str] | set[tuple[str, str]]) -> float:
-    return len(those & there) / max(len(those), 1)
+def _share(words: set[str] | set[tuple[str, str]], present: set[str] | set[tuple[str, str]]) -> float:
+    return len(words & present) / max(len(words), 1)
 
 
 def baselines(counted: np.ndarray) -> dict[str, int]:

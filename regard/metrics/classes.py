@@ -14,10 +14,10 @@ def scores(right: np.ndarray, chosen: np.ndarray, classes: int) -> dict[str, flo
     table = np.zeros((classes, classes))
     np.add.at(table, (right, chosen), 1)
     total, hits = table.sum(), np.diag(table)
-    there = (table.sum(0) + table.sum(1)) > 0
-    f1 = 2 * hits[there] / (table.sum(0) + table.sum(1))[there]
-    truth, said = table.sum(1), table.sum(0)
-    spread = math.sqrt((total**2 - (said**2).sum()) * (total**2 - (truth**2).sum()))
-    matthews = (hits.sum() * total - (truth * said).sum()) / spread if spread else 0.0
-    values = {"accuracy": hits.sum() / total, "majority": truth.max() / total, "f1": f1.mean(), "matthews": matthews}
+    occurs = (table.sum(0) + table.sum(1)) > 0
+    f1 = 2 * hits[occurs] / (table.sum(0) + table.sum(1))[occurs]
+    actual, predicted = table.sum(1), table.sum(0)
+    spread = math.sqrt((total**2 - (predicted**2).sum()) * (total**2 - (actual**2).sum()))
+    matthews = (hits.sum() * total - (actual * predicted).sum()) / spread if spread else 0.0
+    values = {"accuracy": hits.sum() / total, "majority": actual.max() / total, "f1": f1.mean(), "matthews": matthews}
     return {name: 100 * float(value) for name, value in values.items()}

@@ -36,9 +36,9 @@ def f1_at(predicted: Sequence[Sequence[Phrase]], wanted: Sequence[Sequence[Phras
     """F1 of the first ``count`` predicted phrases of each text, in percent: the mean over texts with a right phrase
     (Meng et al. 2017, arXiv:1704.06879). Where fewer than ``count`` are predicted, precision is theirs."""
     total, texts = 0.0, 0
-    for given, right in zip(predicted, wanted, strict=True):
+    for phrases, right in zip(predicted, wanted, strict=True):
         if not right:
             continue
-        first, texts = set(given[:count]), texts + 1
+        first, texts = set(phrases[:count]), texts + 1
         total += 2 * len(first & set(right)) / (len(first) + len(set(right)))
     return 100 * total / max(texts, 1)

@@ -28,24 +28,26 @@ class NGrams:
             for place in range(1, len(sequence)):
                 history = tuple(sequence[max(0, place - order + 1) : place])
                 for size in range(len(history), -1, -1):
-                    held = after[size][history[len(history) - size :]]
-                    held[sequence[place]] += 1
+                    counts_after = after[size][history[len(history) - size :]]
+                    counts_after[sequence[place]] += 1
                     # Below the longest history, an n-gram counts once for each word before it.
-                    if held[sequence[place]] > 1:
+                    if counts_after[sequence[place]] > 1:
                         break
-        self._after = [dict(each) for each in after]
-        self._sums = [{history: sum(each.values()) for history, each in held.items()} for held in self._after]
+        self._after = [dict(histories) for histories in after]
+        self._sums = [
+            {history: sum(counts.values()) for history, counts in histories.items()} for histories in self._after
+        ]
 
     def log_prob(self, history: Sequence[int], word: int) -> float:
         """log p of a word after its history."""
         probability = 1.0 / self.vocab
         for size in range(min(self.order - 1, len(history)) + 1):
             key = tuple(history[len(history) - size :])
-            held = self._after[size].get(key)
-            if held is None:
+            counts = self._after[size].get(key)
+            if counts is None:
                 break
             total = self._sums[size][key]
-            probability = (max(held.get(word, 0) - DISCOUNT, 0.0) + DISCOUNT * len(held) * probability) / total
+            probability = (max(counts.get(word, 0) - DISCOUNT, 0.0) + DISCOUNT * len(counts) * probability) / total
         return math.log(probability)
 
     def perplexity(self, sequences: Iterable[Sequence[int]]) -> float:

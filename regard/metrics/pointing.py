@@ -38,8 +38,8 @@ def within(maps: Sequence[np.ndarray], spans: Sequence[tuple[int, int]]) -> tupl
         raise ValueError(f"{len(maps)} maps for {len(spans)} spans")
     if not len(maps):
         return 0.0, 0.0
-    hits = [first <= int(np.argmax(each)) <= last for each, (first, last) in zip(maps, spans)]
-    chance = [(last + 1 - first) / len(each) for each, (first, last) in zip(maps, spans)]
+    hits = [first <= int(np.argmax(weights)) <= last for weights, (first, last) in zip(maps, spans)]
+    chance = [(last + 1 - first) / len(weights) for weights, (first, last) in zip(maps, spans)]
     return float(np.mean(hits)), float(np.mean(chance))
 
 

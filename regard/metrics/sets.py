@@ -14,8 +14,8 @@ def overlap(predicted: Sequence[Collection[str]], wanted: Sequence[Collection[st
     pairs = [(set(one), set(other)) for one, other in zip(predicted, wanted)]
     right = sum(len(one & other) for one, other in pairs)
     total = sum(len(one) + len(other) for one, other in pairs)
-    each = [len(one & other) / len(one | other) if one | other else 1.0 for one, other in pairs]
-    return {"f1": 200 * right / max(total, 1), "iou": 100 * sum(each) / max(len(each), 1)}
+    ious = [len(one & other) / len(one | other) if one | other else 1.0 for one, other in pairs]
+    return {"f1": 200 * right / max(total, 1), "iou": 100 * sum(ious) / max(len(ious), 1)}
 
 
 def cardinality_error(predicted: Sequence[Collection[str]], wanted: Sequence[Collection[str]]) -> float:
@@ -25,14 +25,14 @@ def cardinality_error(predicted: Sequence[Collection[str]], wanted: Sequence[Col
 
 def per_class(predicted: Sequence[Collection[str]], wanted: Sequence[Collection[str]]) -> float:
     """The mean F1, in percent, over all members of right sets (macro)."""
-    given, right = (Counter(name for each in sets for name in set(each)) for sets in (predicted, wanted))
+    chosen, right = (Counter(name for members in sets for name in set(members)) for sets in (predicted, wanted))
     both = Counter(name for one, other in zip(predicted, wanted) for name in set(one) & set(other))
-    return 100 * sum(2 * both[name] / (given[name] + right[name]) for name in right) / max(len(right), 1)
+    return 100 * sum(2 * both[name] / (chosen[name] + right[name]) for name in right) / max(len(right), 1)
 
 
 def ranked(sets: Iterable[Collection[str]]) -> list[str]:
     """All members of sets, the most frequent first."""
-    counts = Counter(name for each in sets for name in set(each))
+    counts = Counter(name for members in sets for name in set(members))
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 

@@ -1,4 +1,4 @@
-"""Spans of text as answers: the words and the F1 that SQuAD compares, and a baseline that learns nothing.
+"""Spans of text as answers: the words and the F1 that SQuAD compares, and a baseline without learning.
 
 The sliding window is that of Richardson, Burges & Renshaw 2013, *MCTest: A Challenge Dataset for the Open-Domain
 Machine Comprehension of Text*.
@@ -39,11 +39,11 @@ def normal(text: str) -> list[str]:
 
 def f1(answer: str, right: str) -> float:
     """The harmonic mean of precision and recall of words, each as often as it occurs."""
-    given, wanted = normal(answer), normal(right)
-    common = sum((Counter(given) & Counter(wanted)).values())
-    if not given or not wanted:
-        return float(given == wanted)
-    return 2 * common / (len(given) + len(wanted))
+    answer_words, right_words = normal(answer), normal(right)
+    common = sum((Counter(answer_words) & Counter(right_words)).values())
+    if not answer_words or not right_words:
+        return float(answer_words == right_words)
+    return 2 * common / (len(answer_words) + len(right_words))
 
 
 def stem(word: str) -> str:
@@ -75,8 +75,8 @@ def window(document: Text, question: Text) -> str:
             if overlap < best[0]:
                 continue
             own = set(words[first : last + 1])
-            held = np.where(near | np.array([word in own for word in words]), rarity, 0.0)
-            sums = np.concatenate([[0.0], np.cumsum(held)])
+            shared = np.where(near | np.array([word in own for word in words]), rarity, 0.0)
+            sums = np.concatenate([[0.0], np.cumsum(shared)])
             size = min(len(own | question_words), len(words))
             score = float((sums[size:] - sums[:-size]).max())
             if len(places):

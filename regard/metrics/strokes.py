@@ -79,9 +79,9 @@ class Reader:
     def __init__(self, templates: Mapping[str, Sequence[Sequence[np.ndarray]]]):
         self._shapes: dict[int, tuple[list[str], np.ndarray]] = {}
         for size in sorted({len(shape) for shapes in templates.values() for shape in shapes}):
-            known = [(name, shape) for name, shapes in templates.items() for shape in shapes if len(shape) == size]
-            rows = np.stack([_centred([resampled(stroke) for stroke in shape]) for _, shape in known])
-            self._shapes[size] = [name for name, _ in known], rows
+            labelled = [(name, shape) for name, shapes in templates.items() for shape in shapes if len(shape) == size]
+            rows = np.stack([_centred([resampled(stroke) for stroke in shape]) for _, shape in labelled])
+            self._shapes[size] = [name for name, _ in labelled], rows
 
     def read(self, strokes: Sequence[np.ndarray]) -> str:
         """The letters of strokes (P, 2) in the order in which they were written."""
@@ -111,8 +111,8 @@ def resampled(stroke: np.ndarray, count: int = RESAMPLED) -> np.ndarray:
 
 
 def _centred(strokes: Sequence[np.ndarray]) -> np.ndarray:
-    every = np.concatenate(strokes)
-    return every - (every.min(0) + every.max(0)) / 2
+    points = np.concatenate(strokes)
+    return points - (points.min(0) + points.max(0)) / 2
 
 
 def distance(one: str, other: str) -> int:

@@ -32,25 +32,27 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 def entity_scores(right: Sequence[Sequence[str]], chosen: Sequence[Sequence[str]]) -> dict[str, float]:
     """Precision, recall and F1 in percent, strict: an entity counts if both ends and its kind are right. ``f1_KIND`` is
     that of each kind."""
-    gold = {(row, *each) for row, tags in enumerate(right) for each in entities(tags)}
-    said = {(row, *each) for row, tags in enumerate(chosen) for each in entities(tags)}
-    values = _f1(gold, said)
-    for kind in sorted({each[-1] for each in gold | said}):
-        some = [{each for each in every if each[-1] == kind} for every in (gold, said)]
-        values[f"f1_{kind}"] = _f1(*some)["f1"]
+    gold = {(row, *entity) for row, tags in enumerate(right) for entity in entities(tags)}
+    predicted = {(row, *entity) for row, tags in enumerate(chosen) for entity in entities(tags)}
+    values = _f1(gold, predicted)
+    for kind in sorted({entity[-1] for entity in gold | predicted}):
+        of_kind = [{entity for entity in side if entity[-1] == kind} for side in (gold, predicted)]
+        values[f"f1_{kind}"] = _f1(*of_kind)["f1"]
     return values
 
 
-def _f1(gold: set, said: set) -> dict[str, float]:
-    hits = len(gold & said)
-    precision, recall = hits / max(len(said), 1), hits / max(len(gold), 1)
-    f1 = 2 * hits / max(len(gold) + len(said), 1)
+def _f1(gold: set, predicted: set) -> dict[str, float]:
+    hits = len(gold & predicted)
+    precision, recall = hits / max(len(predicted), 1), hits / max(len(gold), 1)
+    f1 = 2 * hits / max(len(gold) + len(predicted), 1)
     return {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
 
 
 def accuracy(right: Sequence[Sequence[str]], chosen: Sequence[Sequence[str]]) -> float:
     """The share of words with the right tag, in percent."""
     pairs = [
-        one == other for tags, said in zip(right, chosen, strict=True) for one, other in zip(tags, said, strict=True)
+        one == other
+        for tags, predicted in zip(right, chosen, strict=True)
+        for one, other in zip(tags, predicted, strict=True)
     ]
     return 100 * sum(pairs) / max(len(pairs), 1)

@@ -41,9 +41,9 @@ def word_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> float
     _same_number(hypotheses, references)
     right = total = 0
     for hypothesis, reference in zip(hypotheses, references):
-        ours, wanted = hypothesis.split(), reference.split()
-        right += sum(a == b for a, b in zip(ours, wanted))
-        total += max(len(ours), len(wanted))
+        words, reference_words = hypothesis.split(), reference.split()
+        right += sum(a == b for a, b in zip(words, reference_words))
+        total += max(len(words), len(reference_words))
     return right / max(total, 1)
 
 

@@ -83,8 +83,8 @@ def said(
     if level is not None:
         edges = _quietened(edges, mass, np.asarray(level, dtype=np.float64)[: weights.shape[1]])
     times = []
-    for (word, _, _), (first, last), each in zip(words, edges.tolist(), mass):
-        share = float(each[first:last].sum() / max(float(each.sum()), 1e-12))
+    for (word, _, _), (first, last), frames in zip(words, edges.tolist(), mass):
+        share = float(frames[first:last].sum() / max(float(frames.sum()), 1e-12))
         times.append(Said(word, begin + first * hop, begin + last * hop, min(share, 1.0)))
     return times
 
@@ -93,8 +93,8 @@ def _quietened(edges: np.ndarray, mass: Sequence[np.ndarray], level: np.ndarray)
     """Borders at the quietest frame between the centres of two words, without quiet ends."""
     smooth = np.convolve(np.pad(level, 2, mode="edge"), np.ones(5) / 5, mode="valid")
     centres = []
-    for (first, last), each in zip(edges, mass):
-        inside = each[first:last]
+    for (first, last), frames in zip(edges, mass):
+        inside = frames[first:last]
         reached = inside.cumsum()
         centres.append(
             int(first + np.searchsorted(reached, 0.5 * reached[-1])) if reached[-1] > 0 else (first + last) // 2
@@ -115,5 +115,5 @@ def _quietened(edges: np.ndarray, mass: Sequence[np.ndarray], level: np.ndarray)
 
 def errors(times: Sequence[Said], truth: np.ndarray) -> np.ndarray:
     """Absolute errors of starts and ends in seconds, (words, 2)."""
-    ours = np.array([(each.start, each.end) for each in times]).reshape(-1, 2)
-    return np.abs(ours - np.asarray(truth).reshape(-1, 2))
+    predicted = np.array([(word.start, word.end) for word in times]).reshape(-1, 2)
+    return np.abs(predicted - np.asarray(truth).reshape(-1, 2))

@@ -18,5 +18,5 @@ def errors(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[dict[s
     letters = jiwer.process_characters(list(references), list(hypotheses))
     from importlib.metadata import version
 
-    by = f"jiwer {version('jiwer')}"
-    return {"wer": 100 * words.wer, "cer": 100 * letters.cer}, {"wer": by, "cer": by}
+    version_of_jiwer = f"jiwer {version('jiwer')}"
+    return {"wer": 100 * words.wer, "cer": 100 * letters.cer}, {"wer": version_of_jiwer, "cer": version_of_jiwer}

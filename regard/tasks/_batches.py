@@ -34,9 +34,9 @@ class Encoded(NamedTuple):
     @staticmethod
     def join(parts: Sequence[Encoded]) -> Encoded:
         """One after the other."""
-        known = [part.affiliation for part in parts if part.affiliation is not None]
+        affiliations = [part.affiliation for part in parts if part.affiliation is not None]
         source, target = (Ragged.join([getattr(part, side) for part in parts]) for side in ("source", "target"))
-        return Encoded(source, target, Ragged.join(known) if known else None)
+        return Encoded(source, target, Ragged.join(affiliations) if affiliations else None)
 
     def batch(self, rows: np.ndarray) -> Batch:
         """The chosen pairs, padded."""
@@ -69,7 +69,7 @@ def bucket(lengths: tuple[np.ndarray, np.ndarray], tokens: int, random: np.rando
     """
     source, target = lengths
     tie = np.arange(len(source)) if random is None else random.permutation(len(source))
-    # Target by target length; within it sources go up, in the next down, so that neighbours stay by_length.
+    # Target by target length; within it sources go up, in the next down, so that neighbours stay alike.
     order = np.lexsort((tie, np.where(target % 2, source, -source), target))
     widths = np.maximum(source, target)[order]
     batches: list[np.ndarray] = []
@@ -124,10 +124,10 @@ class PairLoader(Loader):
     ):
         self._data, self._tokens, self._shuffle, self._seed = data, tokens, shuffle, seed
         self.bad = bad or BadLines()
-        self._tally = self._counted()
+        self._tally = self._bad_counts()
         self.filled = float("nan")
         self.note = ""
-        """What is said of the files before anything else."""
+        """A line about the files that the report begins with."""
         identity: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "batch_tokens": tokens}
         if isinstance(data, Encoded):
             identity["pairs"] = len(data.source.lengths)
@@ -135,7 +135,7 @@ class PairLoader(Loader):
             length: int | None = len(self._plan(data, epoch=0, chunk=0))
         else:
             identity["bytes"], length = size, None
-        super().__init__(self._read, length=length, identity=identity, report=self._told)
+        super().__init__(self._read, length=length, identity=identity, report=self._report_text)
 
     def _plan(self, encoded: Encoded, epoch: int, chunk: int) -> list[np.ndarray]:
         random = np.random.default_rng([self._seed, epoch, chunk]) if self._shuffle else None
@@ -156,23 +156,23 @@ class PairLoader(Loader):
         for number, (encoded, after) in enumerate(parts, first):
             batches = self._plan(encoded, epoch, number)
             yield Chunk(len(batches), partial(_make, encoded, batches), [after.line, list(after.offsets)])
-            self._tally = self._counted()
+            self._tally = self._bad_counts()
 
-    def _counted(self) -> dict[str, dict[str, Any]]:
+    def _bad_counts(self) -> dict[str, dict[str, Any]]:
         return {"counts": dict(self.bad.counts), "first": dict(self.bad.first)}
 
-    def _told(self) -> str:
-        """What there is, how much of the batches is padding, and what was left out."""
+    def _report_text(self) -> str:
+        """The size of the data, how much of the batches is padding, and which lines were left out."""
         if isinstance(self._data, Encoded):
             source, target = len(self._data.source.ids), len(self._data.target.ids)
             pairs = len(self._data.source.lengths)
-            found = [f"{pairs:,} pairs", f"{source:,} source and {target:,} target tokens", f"{len(self):,} batches"]
+            parts = [f"{pairs:,} pairs", f"{source:,} source and {target:,} target tokens", f"{len(self):,} batches"]
         else:
-            found = ["streamed from disk"]
+            parts = ["streamed from disk"]
         if self.filled == self.filled:  # a stream has not been looked at before the first batch
-            found.append(f"{100 * (1 - self.filled):.1f} % padding")
-        told = ", ".join(found) + (f"; {self.bad}" if self.bad.total else "")
-        return f"{self.note}\n{told}" if self.note else told
+            parts.append(f"{100 * (1 - self.filled):.1f} % padding")
+        report = ", ".join(parts) + (f"; {self.bad}" if self.bad.total else "")
+        return f"{self.note}\n{report}" if self.note else report
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is, and which lines of the chunks before were left out."""

@@ -1,4 +1,4 @@
-"""What tasks share whose systems describe something: captions in batches, and what is measured of them."""
+"""Shared by tasks whose systems describe something: captions in batches, and their metrics."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Described(AskedTask):
 
             number = self.count(split)
             return drawn(make, number, size, identity, f"{number:,} {self.things[1]} an epoch")
-        look, told = self.seen(split)
-        report = f"{len(self.words):,} words; {self.count(split):,} {self.things[0]}, {told}"
+        look, description = self.seen(split)
+        report = f"{len(self.words):,} words; {self.count(split):,} {self.things[0]}, {description}"
         return self._encoded(split).loader(look, size, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
     def _encode_all(self, split: str) -> Encoded:
@@ -88,9 +88,9 @@ class Encoded:
 
     @staticmethod
     def of(vocabulary: Vocabulary, described: Sequence[Sequence[str]], longest: int) -> Encoded:
-        """``described`` has the captions of each; ``longest`` counts tokens, the end included."""
-        rows = [vocabulary.framed(caption, longest) for each in described for caption in each]
-        return Encoded(Ragged.of(rows), np.repeat(np.arange(len(described)), [len(each) for each in described]))
+        """``described`` has the captions of every thing; ``longest`` counts tokens, the end included."""
+        rows = [vocabulary.framed(caption, longest) for captions in described for caption in captions]
+        return Encoded(Ragged.of(rows), np.repeat(np.arange(len(described)), [len(captions) for captions in described]))
 
     def loader(
         self,
@@ -119,12 +119,14 @@ def targets(ids: Ragged, rows: np.ndarray) -> dict[str, Tensor]:
     return {"target": target, "target_lengths": lengths - 1}
 
 
-def measured(found: Sequence[Written], references: Sequence[Sequence[str]]) -> tuple[dict[str, float], dict[str, str]]:
+def measured(
+    answers: Sequence[Written], references: Sequence[Sequence[str]]
+) -> tuple[dict[str, float], dict[str, str]]:
     """BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D beside all references, in percent, and how much the weights of consecutive
     words differ (``variation``, ``entropy``); and sacrebleu's signatures."""
-    values, signatures = captions.scores([each.text for each in found], references)
-    maps = [each.weights.numpy() for each in found if each.weights is not None and len(each.words) > 1]
+    values, signatures = captions.scores([answer.text for answer in answers], references)
+    maps = [one.weights.numpy() for one in answers if one.weights is not None and len(one.words) > 1]
     if maps:
-        values["variation"] = float(np.mean([pointing.total_variation(each) for each in maps]))
-        values["entropy"] = float(np.mean(np.concatenate([pointing.entropy(each) for each in maps])))
+        values["variation"] = float(np.mean([pointing.total_variation(weights) for weights in maps]))
+        values["entropy"] = float(np.mean(np.concatenate([pointing.entropy(weights) for weights in maps])))
     return values, signatures

@@ -1,4 +1,4 @@
-"""What tasks on images share: photographs with features of a backbone, generated scenes, questions with a picture.
+"""Shared by tasks on images: photographs with features of a backbone, generated scenes, questions with a picture.
 
 A batch has, of photographs, ``features`` (B, cells, width), which a frozen backbone gave and
 :mod:`regard.data.features` keeps; of scenes ``image`` (B, 3, size, size) from 0 to 1, for a small encoder that is
@@ -60,7 +60,7 @@ class ImageConfig:
     skip_bad: bool = False
     """Count and leave out entries without an image, or with one that cannot be read, and images without an entry."""
     data_seed: int = 0
-    """Of scenes."""
+    """Seed of scenes."""
 
     def __post_init__(self) -> None:
         at_least(self, "batch", "train_size", "valid_size", "test_size")
@@ -80,8 +80,8 @@ class Item:
 
 
 class ImageTask(AskedTask):
-    """A task on images. A subclass names its photographs, :meth:`photographs_of`, and says what is asked of them. An
-    item is an image and no more, unless it says otherwise."""
+    """A task on images. A subclass names its photographs, :meth:`photographs_of`, and the questions about them. An
+    item is an image alone, unless the subclass overrides it."""
 
     imagined: ClassVar[str] = SCENES
     """The name of data that are generated."""
@@ -95,8 +95,8 @@ class ImageTask(AskedTask):
 
     def __init__(self, config: Any, data: Any = None, *, known: Any = None):
         self._readable: dict[str, list[Any]] = {}
-        self._kept_features = lru_cache(maxsize=len(SPLITS))(self._computed)
-        self._kept_scene = lru_cache(maxsize=4096)(self._drawn)
+        self._cached_features = lru_cache(maxsize=len(SPLITS))(self._computed)
+        self._cached_scene = lru_cache(maxsize=4096)(self._drawn)
         super().__init__(config, data, known=known)
 
     @property
@@ -124,7 +124,7 @@ class ImageTask(AskedTask):
         if not self.config.skip_bad:
             return splits[split]
         if split not in self._readable:
-            self._readable[split] = readable(self.store, splits[split], lambda each: [each.photograph], self.bad)
+            self._readable[split] = readable(self.store, splits[split], lambda entry: [entry.photograph], self.bad)
         return self._readable[split]
 
     @property
@@ -145,18 +145,18 @@ class ImageTask(AskedTask):
 
     def features(self, split: str) -> Features:
         """The features of the photographs of a split; those that are missing are computed."""
-        return self._kept_features(check_split(split))
+        return self._cached_features(check_split(split))
 
     def _computed(self, split: str) -> Features:
         return self.store.features(list(self.photographs_of(split)))
 
     def scene(self, split: str, row: int, seed: int = 0, epoch: int = 0) -> Scene:
         """A generated scene; the same for the same numbers."""
-        return self._kept_scene(check_split(split), seed, epoch, row)[0]
+        return self._cached_scene(check_split(split), seed, epoch, row)[0]
 
     def draws(self, split: str, row: int, seed: int = 0, epoch: int = 0) -> np.random.Generator:
-        """A source of chance for what is said of a scene."""
-        return np.random.default_rng([*self._kept_scene(check_split(split), seed, epoch, row)[1], 1])
+        """A random generator for the text about a scene."""
+        return np.random.default_rng([*self._cached_scene(check_split(split), seed, epoch, row)[1], 1])
 
     def _drawn(self, split: str, seed: int, epoch: int, row: int) -> tuple[Scene, list[int]]:
         key = [self.config.data_seed, SPLITS.index(split), seed, epoch, row]
@@ -208,10 +208,10 @@ class ImageTask(AskedTask):
         """Items as a system takes them."""
         if self.generated:
             return pixels_of([self.pixels(item) for item in items])
-        known = [
+        features = [
             self.store.compute(self.pixels(item)[None])[0] if item.features is None else item.features for item in items
         ]
-        return {"features": torch.stack(known)}
+        return {"features": torch.stack(features)}
 
     def pixels(self, item: Item) -> np.ndarray:
         """(3, size, size), bytes."""
@@ -232,20 +232,20 @@ def readable(
     store: Store, entries: Sequence[E], photographs_of: Callable[[E], Iterable[Photograph | None]], bad: BadLines
 ) -> list[E]:
     """The entries all of whose photographs can be read; the others are counted."""
-    seen = {photograph for each in entries for photograph in photographs_of(each) if photograph is not None}
-    broken = store.unreadable(sorted(seen))
+    photographs = {photograph for entry in entries for photograph in photographs_of(entry) if photograph is not None}
+    broken = store.unreadable(sorted(photographs))
     for photograph, why in broken.items():
         bad.add("that cannot be read", str(photograph), 0, why)
-    found = [each for each in entries if broken.keys().isdisjoint(filter(None, photographs_of(each)))]
-    if not found:
+    usable = [entry for entry in entries if broken.keys().isdisjoint(filter(None, photographs_of(entry)))]
+    if not usable:
         raise ValueError(f"{next(iter(broken))}: no picture of its split can be read")
-    return found
+    return usable
 
 
-def no_split(what: str, split: str, there: Iterable[str]) -> str:
+def no_split(what: str, split: str, available: Iterable[str]) -> str:
     """That there is nothing for a split, and what to do."""
-    found = [each for each in SPLITS if each in set(there)]
-    return f"there are no {what} for {split!r}, only for {' and '.join(found)}: --split {found[-1]}"
+    splits = [name for name in SPLITS if name in set(available)]
+    return f"there are no {what} for {split!r}, only for {' and '.join(splits)}: --split {splits[-1]}"
 
 
 def pixels_of(images: Sequence[np.ndarray]) -> Batch:

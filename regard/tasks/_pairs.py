@@ -1,4 +1,4 @@
-"""What all tasks on pairs of sentences share: tokenizers, loaders, batches for prediction, metrics, saving."""
+"""Shared by tasks on pairs of sentences: tokenizers, loaders, batches for prediction, metrics, saving."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from regard.tasks._tokens import folder_of
 from regard.tasks.task import LANGUAGE, AskedTask, check_split
 
 END = "</s>"
-"""The label of the source's end, where weights lie that belong to no word."""
+"""The label of the source's end, for the weights that belong to no word."""
 
 
 class PairTask(AskedTask):
@@ -49,7 +49,7 @@ class PairTask(AskedTask):
         self.source, self.target = self.known["source"], self.known["target"]
         self.signatures: dict[str, str] = {}
         """sacrebleu's signatures of the last :meth:`compare`."""
-        self._kept: dict[str, Pairs] = {}
+        self._cached_pairs: dict[str, Pairs] = {}
 
     def learn(self) -> dict[str, Any]:
         return dict(zip(("source", "target"), self.make_tokenizers()))
@@ -138,22 +138,22 @@ class PairTask(AskedTask):
     def tokens(self) -> dict[str, Any]:
         return {side: getattr(self, side).backend.to_str() for side in ("source", "target")}
 
-    def _held(self, split: str) -> Pairs:
+    def _pairs_of(self, split: str) -> Pairs:
         """The pairs of a split, read once."""
-        if split not in self._kept:
-            self._kept[split] = self.pairs(split)
-        return self._kept[split]
+        if split not in self._cached_pairs:
+            self._cached_pairs[split] = self.pairs(split)
+        return self._cached_pairs[split]
 
     def item(self, split: str, number: int) -> str:
-        return self._held(check_split(split)).source[number]
+        return self._pairs_of(check_split(split)).source[number]
 
     def count(self, split: str) -> int:
-        return len(self._held(check_split(split)).source)
+        return len(self._pairs_of(check_split(split)).source)
 
     def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
-        texts = [each.text for each in found]
+        texts = [answer.text for answer in found]
         if len(texts) < self.count(split):
-            return self.compare(texts, self._held(split).target[: len(texts)])
+            return self.compare(texts, self._pairs_of(split).target[: len(texts)])
         return self.evaluate(texts, split)
 
     def evaluate(self, hypotheses: Sequence[str], split: str = "test") -> dict[str, float]:
@@ -197,7 +197,7 @@ class PairTask(AskedTask):
 
 
 def tokenizers_of(run: str) -> dict[str, Tokenizer]:
-    """Those of both sides of the run in a folder, or of a shipped model."""
+    """The tokenizers of both sides, of the run in a folder or of a shipped model."""
     folder = folder_of(run)
     if not any((folder / name).is_file() for name in ("tokenizer.json", "source.json")):
         raise ValueError(f"tokens = {run}: it is no run with a tokenizer, since {folder} has none")

@@ -1,4 +1,4 @@
-"""What tasks of questions about documents share: words, batches of like length, and entities that are dealt markers."""
+"""Shared by tasks of questions about documents: words, batches of like length, entities that are dealt markers."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ class Encoded(NamedTuple):
 
     def text(self) -> int:
         """A checksum."""
-        found = zlib.crc32(self.answer.tobytes())
+        checksum = zlib.crc32(self.answer.tobytes())
         for arrays in (self.document, self.question):
             for array in arrays:
-                found = zlib.crc32(array.tobytes(), found)
-        return found
+                checksum = zlib.crc32(array.tobytes(), checksum)
+        return checksum
 
 
 def padded(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Arrays (N, …) of different N as one (B, longest, …), with zeros behind them, and their lengths."""
     lengths = np.array([len(array) for array in arrays])
-    made = np.zeros((len(arrays), int(lengths.max(initial=0)), *arrays[0].shape[1:]), arrays[0].dtype)
+    table = np.zeros((len(arrays), int(lengths.max(initial=0)), *arrays[0].shape[1:]), arrays[0].dtype)
     for row, array in enumerate(arrays):
-        made[row, : len(array)] = array
-    return made, lengths
+        table[row, : len(array)] = array
+    return table, lengths
 
 
 def plan(lengths: np.ndarray, size: int, random: np.random.Generator | None) -> list[np.ndarray]:
@@ -99,7 +99,7 @@ class Passages(Task):
         raise NotImplementedError
 
     def baselines(self, questions: Sequence[Question]) -> dict[str, float]:
-        """What is reached without learning: metrics by name, in percent."""
+        """Metrics of methods without learning, by name, in percent."""
         raise NotImplementedError
 
     def readable(self, document: Text, place: str) -> Text:
@@ -112,7 +112,7 @@ class Passages(Task):
     # Of conversations.
 
     turns: int = 0
-    """Questions and answers before a question that are read with it."""
+    """Earlier questions and answers that are read with a question."""
     said: ClassVar[str] = "question"
     """The field of a question that one says."""
     prompts: Sequence[str] = ()
@@ -151,7 +151,7 @@ class Passages(Task):
         return self.splits()
 
     def learn(self) -> dict[str, Any]:
-        """The words that are frequent enough, and whether those are all there are."""
+        """The words that are frequent enough, and whether these are all words of the training questions."""
         questions = self.questions("train")
         documents = {id(one.document): one.document for one in questions}
         counts: Counter[str] = Counter()
@@ -159,15 +159,15 @@ class Passages(Task):
             counts.update(map(str.lower, text.words))
         for name in {name for one in questions for name in one.names}:
             del counts[name.lower()]
-        kept = [word for word, count in counts.most_common(self.config.words) if count >= self.config.least]
-        return {"known": {"words": kept, "closed": len(kept) == len(counts)}}
+        frequent = [word for word, count in counts.most_common(self.config.words) if count >= self.config.least]
+        return {"known": {"words": frequent, "closed": len(frequent) == len(counts)}}
 
     def batch(self, encoded: Encoded, rows: np.ndarray, random: np.random.Generator | None) -> Batch:
         """The chosen questions, padded. Their entities are dealt markers by ``random``, or keep their own."""
         documents, document_lengths = padded([encoded.document[row] for row in rows])
         questions, question_lengths = padded([encoded.question[row] for row in rows])
         answer = encoded.answer[rows]
-        made: dict[str, np.ndarray] = {"document_lengths": document_lengths, "question_lengths": question_lengths}
+        arrays: dict[str, np.ndarray] = {"document_lengths": document_lengths, "question_lengths": question_lengths}
         if self.markers:
             if random is None:
                 deal = padded([encoded.own[row] for row in rows])[0]
@@ -178,14 +178,16 @@ class Passages(Task):
                 for ids in (documents, questions)
             )
             dealt = np.take_along_axis(deal, np.maximum(answer, 0), 1)
-            made["answer"] = np.where(answer < 0, -1, dealt)[:, 0]
+            arrays["answer"] = np.where(answer < 0, -1, dealt)[:, 0]
         else:
-            made["first"], made["last"] = answer.T
-        made |= {"document": documents, "question": questions}
-        found = {name: torch.from_numpy(array.astype(np.int64)) for name, array in made.items()}
+            arrays["first"], arrays["last"] = answer.T
+        arrays |= {"document": documents, "question": questions}
+        tensors = {name: torch.from_numpy(array.astype(np.int64)) for name, array in arrays.items()}
         if encoded.features[0].shape[1]:
-            found["features"] = torch.from_numpy(padded([encoded.features[row] for row in rows])[0].astype(np.float32))
-        return found
+            tensors["features"] = torch.from_numpy(
+                padded([encoded.features[row] for row in rows])[0].astype(np.float32)
+            )
+        return tensors
 
     def batches(self, questions: Sequence[Question], size: int = 64) -> Iterator[tuple[np.ndarray, Batch]]:
         """Questions, those of like length together, and which they are."""

@@ -1,4 +1,4 @@
-"""What tasks on running text share: where it is read from, how it is cut into tokens and windows, streaming.
+"""Shared by tasks on running text: reading, cutting into tokens and windows, streaming.
 
 ``data`` is a folder or file of text (:mod:`regard.data.running`), several joined by ``+``, or ``made``: sentences of a
 small grammar (:mod:`regard.data.made_text`). Text up to ``memory`` bytes is held in memory; more is streamed, a piece
@@ -34,7 +34,7 @@ class RunningConfig:
     level: str = "bpe"
     """``char``, ``bpe`` or ``word``."""
     vocab: int = 8000
-    """The most tokens that are told apart."""
+    """The largest number of different tokens."""
     lowercase: bool = False
     length: int = 128
     """Tokens of a window."""
@@ -44,7 +44,7 @@ class RunningConfig:
     test_share: float = 0.1
     """The end of every file that is held out, where no file is named after a split."""
     made_size: int = 2000
-    """Sentences of made text."""
+    """Sentences of generated text."""
     memory: int = 64 << 20
     """Bytes of text that are held in memory; more is streamed."""
 
@@ -75,11 +75,11 @@ class RunningTask(AskedTask):
 
     def learn(self) -> dict[str, Any]:
         def sample() -> Iterator[str]:
-            left = SAMPLE
+            remaining = SAMPLE
             for text, _ in self._pieces("train"):
-                yield from text[:left].splitlines(keepends=True)
-                left -= len(text)
-                if left <= 0:
+                yield from text[:remaining].splitlines(keepends=True)
+                remaining -= len(text)
+                if remaining <= 0:
                     return
 
         options = {"level": self.config.level, "vocab": self.config.vocab, "lowercase": self.config.lowercase}
@@ -104,12 +104,12 @@ class RunningTask(AskedTask):
 
     @cached_property
     def _texts(self) -> dict[str, running.Running]:
-        held = {"valid": self.config.valid_share, "test": self.config.test_share}
-        return running.find(self._where, held)
+        shares = {"valid": self.config.valid_share, "test": self.config.test_share}
+        return running.find(self._where, shares)
 
     @property
     def _size(self) -> int:
-        """Bytes of the training text; 0 if it is made."""
+        """Bytes of the training text; 0 if it is generated."""
         return 0 if self._where == MADE else self._texts["train"].size
 
     def _pieces(self, split: str, place: running.Place = running.Place()) -> Iterator[tuple[str, running.Place]]:  # noqa: B008
@@ -118,10 +118,10 @@ class RunningTask(AskedTask):
             size = max(10, int(share * self.config.made_size))
             yield made_text.running(SPLITS.index(split), size), running.Place(1)
             return
-        found = self._texts[split]
-        if not found.files:
+        texts = self._texts[split]
+        if not texts.files:
             raise ValueError(f"{self._where}: there is no text for {split!r}; a file's name would start with {split}")
-        yield from found.pieces(place, min(running.PIECE, self.config.memory))
+        yield from texts.pieces(place, min(running.PIECE, self.config.memory))
 
     def text(self, split: str) -> str:
         """The text of a split that fits into memory."""
@@ -175,9 +175,9 @@ class RunningTask(AskedTask):
         report = f"{len(ids):,} tokens of {len(self.tokenizer):,} kinds, {len(windows):,} windows of {config.length}"
         if (unknown := float(np.mean(ids == UNKNOWN))) > 0:
             report += f"; {100 * unknown:.1f} % of them unknown (more kinds: vocab=…)"
-        held: Callable[[Any], Iterator[tuple[np.ndarray, Any]]] = lambda start: iter([] if start else [(ids, [1])])  # noqa: E731
+        in_memory: Callable[[Any], Iterator[tuple[np.ndarray, Any]]] = lambda start: iter([] if start else [(ids, [1])])  # noqa: E731
         length = -(-len(windows) // config.batch)
-        return Loader(self._chunks(held, seed, shuffle), length=length, identity=identity, report=report)
+        return Loader(self._chunks(in_memory, seed, shuffle), length=length, identity=identity, report=report)
 
     def _chunks(
         self, parts: Callable[[Any], Iterator[tuple[np.ndarray, Any]]], seed: int, shuffle: bool
@@ -199,8 +199,8 @@ class RunningTask(AskedTask):
 
 
 def _windows(tokens: int, length: int, random: np.random.Generator | None) -> np.ndarray:
-    """Where windows begin: one after another through the text. With ``random`` from a place that differs each time, in
-    random order, and only whole ones, so that there are always as many."""
+    """Where windows begin: one after another through the text. With ``random`` from a random place, in random
+    order, and only whole ones, so that their number is always the same."""
     if random is None:
         return np.arange(0, max(tokens - 1, 0), length)
     first = int(random.integers(length))

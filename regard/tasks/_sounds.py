@@ -1,4 +1,4 @@
-"""What tasks share that turn sound into text: questions, items, batches, times of words, metrics.
+"""Shared by the tasks that turn sound into text: questions, items, batches, times of words, metrics.
 
 A batch has ``frames`` (B, S, width), normalized features with a frame every hundredth of a second, ``frame_lengths``
 (B,), ``target`` (B, T + 1) from bos to eos and ``target_lengths`` (B,), the number of tokens to predict.
@@ -44,10 +44,10 @@ class Item:
     Attributes:
         features: (frames, width), as a system is given them.
         wave: the sound, where there is any.
-        text: what is said, where it is known.
+        text: the transcript, where it is known.
         spans: (words, 2), when each word begins and ends in seconds, where it is known.
         form: what is written: the text if empty, ``times``, ``srt`` or ``vtt``.
-        notes: what is to be said of it.
+        notes: remarks about it.
     """
 
     features: Tensor
@@ -87,7 +87,7 @@ class Sounds:
     mask_bands: int = 6
     """In training, the most bands that are hidden."""
     data_seed: int = 0
-    """Of what is generated."""
+    """Seed of generated sounds."""
 
     def __post_init__(self) -> None:
         at_least(self, "batch", "bands")
@@ -122,7 +122,7 @@ class SoundTask(AskedTask):
     @property
     def asks(self) -> Mapping[str, Input]:  # type: ignore[override]
         """A recording or the number of a test utterance, and what is to be written."""
-        heard: dict[str, Input] = {
+        inputs: dict[str, Input] = {
             "sound": Sound(
                 default=b"",
                 title="Your recording",
@@ -132,7 +132,7 @@ class SoundTask(AskedTask):
             )
         }
         return {
-            **(heard if self.hears else {}),
+            **(inputs if self.hears else {}),
             "example": Number(
                 0, 9999, default=0, title="Or a test utterance", about="Used while there is none of yours."
             ),
@@ -159,12 +159,12 @@ class SoundTask(AskedTask):
     # Items
 
     def read(self, question: Any) -> Item:
-        given = getattr(question, "sound", b"")
-        item = self._given(given) if given else self.item("test", question.example)
+        recording = getattr(question, "sound", b"")
+        item = self._uploaded(recording) if recording else self.item("test", question.example)
         form = question.subtitles if question.subtitles != NONE else "times" if question.times else ""
         return dataclasses.replace(item, form=form)
 
-    def _given(self, source: Path | bytes) -> Item:
+    def _uploaded(self, source: Path | bytes) -> Item:
         recorded, rate = sound.load(source, self.config.longest)
         notes = ["The recording is clipped: much of it is as loud as it can be."] if sound.clipped(recorded) else []
         wave = sound.resample(recorded, rate, self.mel.rate)
@@ -179,9 +179,9 @@ class SoundTask(AskedTask):
         if config.noise:
             level = config.noise * random.random() ** 2 * float(np.abs(wave).max(initial=0.0))
             wave = wave + np.float32(level) * random.standard_normal(len(wave), dtype=np.float32)
-        return self._hidden(sound.heard(wave, self.mel, warp), random), speed
+        return self._masked(sound.heard(wave, self.mel, warp), random), speed
 
-    def _hidden(self, features: Tensor, random: np.random.Generator) -> Tensor:
+    def _masked(self, features: Tensor, random: np.random.Generator) -> Tensor:
         return sound.masked(
             features,
             random,
@@ -226,16 +226,16 @@ class SoundTask(AskedTask):
         words, form = written.words, written.item.form
         if written.weights is None:
             return written
-        said = self._timed(written) if len(words) else []
+        timings = self._word_times(written) if len(words) else []
         text, document = str(words), ""
         if form == "times":
-            text, document = "\n".join(f"{each.start:.2f}\t{each.end:.2f}\t{each.word}" for each in said), TABLE
+            text, document = "\n".join(f"{word.start:.2f}\t{word.end:.2f}\t{word.word}" for word in timings), TABLE
         elif form:
-            text, document = subtitles.written(subtitles.cues(said), form), form
-        timed = TimedWords(words.labels, words.groups, text, document, said)
+            text, document = subtitles.written(subtitles.cues(timings), form), form
+        timed = TimedWords(words.labels, words.groups, text, document, timings)
         return dataclasses.replace(written, words=timed)
 
-    def _timed(self, written: Written, quiet: bool = True) -> list[times.Said]:
+    def _word_times(self, written: Written, quiet: bool = True) -> list[times.Said]:
         """When each word is said; ``quiet`` frames part words, where there is sound."""
         wave = written.item.wave if quiet else None
         level = None if wave is None else sound.energy(wave, self.mel.rate)
@@ -244,12 +244,12 @@ class SoundTask(AskedTask):
         return times.said(weights, words, HOP, level, begin=(WINDOW - HOP) / 2)
 
     def remarks(self, item: Item) -> list[str]:
-        told = [f"In truth: {item.text}"] if item.text is not None else []
-        return [*item.notes, *told]
+        truth = [f"In truth: {item.text}"] if item.text is not None else []
+        return [*item.notes, *truth]
 
     def fields(self, item: Item, words: Words) -> dict[str, Any]:
-        said = getattr(words, "said", ())
-        return {"times": [dict(each._asdict()) for each in said]}
+        timings = getattr(words, "said", ())
+        return {"times": [dict(timing._asdict()) for timing in timings]}
 
     def said(self, written: Written) -> str:
         """The text of an answer, whatever form it is given in."""
@@ -262,32 +262,32 @@ class SoundTask(AskedTask):
         (``time_error``), and how many are right to 120 ms (``in_120_ms``), in percent; ``time_error_looks`` is that
         median where only the weights decide, and not also where the sound is quiet. Recordings that were put together
         to strings were themselves cut where they are quiet, which favours the former."""
-        texts, references = [self.said(each) for each in found], [each.item.text or "" for each in found]
+        texts, references = [self.said(one) for one in found], [one.item.text or "" for one in found]
         values, self.signatures = transcripts.errors(texts, references)
         values["right"] = 100 * float(np.mean([text == right for text, right in zip(texts, references)]))
         monotone = [
-            alignment.kendall(each.weights.numpy())
-            for each in found
-            if each.weights is not None and len(each.words) > 1
+            alignment.kendall(answer.weights.numpy())
+            for answer in found
+            if answer.weights is not None and len(answer.words) > 1
         ]
         if monotone:
             values["tau"] = float(np.mean(monotone))
         timed = [
-            each
-            for each, text, right in zip(found, texts, references)
-            if isinstance(each.words, TimedWords) and each.item.spans is not None and text == right
+            answer
+            for answer, text, right in zip(found, texts, references)
+            if isinstance(answer.words, TimedWords) and answer.item.spans is not None and text == right
         ]
         if timed:
-            apart = [times.errors(getattr(each.words, "said", ()), each.item.spans) for each in timed]
-            looks = [times.errors(self._timed(each, quiet=False), each.item.spans) for each in timed]
-            values["time_error_looks"] = 1000 * float(np.median(np.concatenate(looks)))
-            milliseconds = 1000 * np.concatenate(apart).ravel()
+            errors = [times.errors(getattr(one.words, "said", ()), one.item.spans) for one in timed]
+            errors_of_weights = [times.errors(self._word_times(one, quiet=False), one.item.spans) for one in timed]
+            values["time_error_looks"] = 1000 * float(np.median(np.concatenate(errors_of_weights)))
+            milliseconds = 1000 * np.concatenate(errors).ravel()
             values["time_error"] = float(np.median(milliseconds))
             values["in_120_ms"] = 100 * float(np.mean(milliseconds <= 120))
         return values
 
 
 def _frames(features: Sequence[Tensor]) -> Batch:
-    lengths = torch.tensor([len(each) for each in features])
+    lengths = torch.tensor([len(rows) for rows in features])
     frames = torch.nn.utils.rnn.pad_sequence(list(features), batch_first=True)
     return {"frames": functional.pad(frames, (0, 0, 0, -frames.shape[1] % _ROUND)), "frame_lengths": lengths}

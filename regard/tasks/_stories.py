@@ -24,38 +24,38 @@ class Vocabulary:
     def __init__(self, known: Sequence[str], asked: Iterable[str] = ()):
         self.known = list(known)
         self.asked = set(asked)
-        """Those that questions are made of."""
+        """The words that occur in questions."""
         self.numbers = {word: number for number, word in enumerate(self.known, 1)}
 
     @classmethod
     def of(cls, questions: Iterable[Question]) -> Vocabulary:
         """All words of stories, questions and answers."""
-        told: set[str] = set()
-        asked: set[str] = set()
+        sentences: set[str] = set()
+        question_words: set[str] = set()
         answers: set[str] = set()
-        seen: set[str] = set()
+        story_words: set[str] = set()
         for question in questions:
-            told.update(sentence for sentence in question.story)
-            asked.update(words(question.question))
+            sentences.update(sentence for sentence in question.story)
+            question_words.update(words(question.question))
             if question.answer is not None:
                 answers.add(question.answer.lower())
-        for sentence in told:
-            seen.update(words(sentence))
-        return cls(sorted(seen | asked | answers), asked)
+        for sentence in sentences:
+            story_words.update(words(sentence))
+        return cls(sorted(story_words | question_words | answers), question_words)
 
     def __len__(self) -> int:
         return len(self.known) + 1
 
     def ids(self, text: str, place: str | None = None) -> list[int]:
-        """The numbers of the words of a sentence. A word that is not known is left out or, if ``place`` says where the
-        sentence stands, an error."""
-        found = words(text)
-        for word in found if place is not None else ():
+        """The numbers of the words of a sentence. An unknown word is left out or, if ``place`` is given, the place of
+        the sentence, an error."""
+        tokens = words(text)
+        for word in tokens if place is not None else ():
             if word not in self.numbers:
                 raise ValueError(
                     f"{place}: the word {word!r} was in no story that the model learned from: {_like(word, self.known)}"
                 )
-        return [self.numbers[word] for word in found if word in self.numbers]
+        return [self.numbers[word] for word in tokens if word in self.numbers]
 
 
 def _like(word: str, known: Sequence[str]) -> str:
@@ -69,7 +69,7 @@ class Table(NamedTuple):
     Attributes:
         story: (N, S, J) word ids, the newest sentence first, 0 for padding.
         question: (N, J).
-        answer: (N,), 0 where the word is not known, −1 where none is given.
+        answer: (N,), 0 where the word is unknown, −1 where there is no answer.
         support: (N, H), places in ``story``; −1 for no more of them, −2 for one that the memory no longer holds.
     """
 
@@ -90,24 +90,24 @@ class Table(NamedTuple):
                 cache[text] = vocabulary.ids(text)
             return cache[text]
 
-        # In the order of reading, so that a complaint is about the first word that is not known; then the newest first.
-        told = [[ids(*said) for said in zip(one.story, one.places)][::-1][:memory] for one in questions]
-        asked = [ids(one.question, one.places[-1]) for one in questions]
-        deepest = max((len(story) for story in told), default=1)
-        widest = max([1, *(len(one) for story in told for one in story), *map(len, asked)])
+        # In the order of reading, so that an error names the first unknown word; then the newest first.
+        stories = [[ids(*line) for line in zip(one.story, one.places)][::-1][:memory] for one in questions]
+        question_ids = [ids(one.question, one.places[-1]) for one in questions]
+        deepest = max((len(story) for story in stories), default=1)
+        widest = max([1, *(len(sentence) for story in stories for sentence in story), *map(len, question_ids)])
         facts = max([1, *(len(one.support) for one in questions)])
         kind = np.int16 if len(vocabulary) < 2**15 else np.int32
         story = np.zeros((len(questions), deepest, widest), kind)
         question = np.zeros((len(questions), widest), kind)
         support = np.full((len(questions), facts), -1, np.int16 if memory < 2**15 else np.int32)
         for row, one in enumerate(questions):
-            for place, sentence in enumerate(told[row]):
+            for place, sentence in enumerate(stories[row]):
                 story[row, place, : len(sentence)] = sentence
-            question[row, : len(asked[row])] = asked[row]
+            question[row, : len(question_ids[row])] = question_ids[row]
             back = [len(one.story) - 1 - fact for fact in one.support]
-            support[row, : len(back)] = [place if place < len(told[row]) else -2 for place in back]
-        given = [-1 if one.answer is None else vocabulary.numbers.get(one.answer.lower(), 0) for one in questions]
-        return cls(story, question, np.array(given, np.int64), support)
+            support[row, : len(back)] = [place if place < len(stories[row]) else -2 for place in back]
+        answers = [-1 if one.answer is None else vocabulary.numbers.get(one.answer.lower(), 0) for one in questions]
+        return cls(story, question, np.array(answers, np.int64), support)
 
 
 def batch(tables: Sequence[Table], rows: Sequence[np.ndarray]) -> Batch:
@@ -115,16 +115,16 @@ def batch(tables: Sequence[Table], rows: Sequence[np.ndarray]) -> Batch:
     ``support`` (B, G, H). A row of −1 is empty, with the answer −1."""
     chosen = [table.story[index] for table, index in zip(tables, rows)]
     lengths = [(story.any(-1) & (index >= 0)[:, None]).any(0) for story, index in zip(chosen, rows)]
-    deep = max(1, *(int(np.flatnonzero(one)[-1]) + 1 if one.any() else 1 for one in lengths))
+    deep = max(1, *(int(np.flatnonzero(filled)[-1]) + 1 if filled.any() else 1 for filled in lengths))
     wide = max(table.question.shape[1] for table in tables)
     facts = max(table.support.shape[1] for table in tables)
     size = (len(rows[0]), len(tables))
     story = np.zeros((*size, deep, wide), np.int64)
     question, support = np.zeros((*size, wide), np.int64), np.full((*size, facts), -1, np.int64)
     answer = np.full(size, -1, np.int64)
-    for g, (table, told, index) in enumerate(zip(tables, chosen, rows)):
+    for g, (table, sentences, index) in enumerate(zip(tables, chosen, rows)):
         real = index >= 0
-        part = told[:, :deep]
+        part = sentences[:, :deep]
         story[:, g, : part.shape[1], : part.shape[2]] = np.where(real[:, None, None], part, 0)
         question[:, g, : table.question.shape[1]] = np.where(real[:, None], table.question[index], 0)
         answer[:, g] = np.where(real, table.answer[index], -1)
@@ -147,12 +147,12 @@ def story_loader(
 
     def rows(epoch: int, task: int) -> np.ndarray:
         """The rows of a task for a whole epoch."""
-        number, wanted = lengths[task], batches * size
+        number, needed = lengths[task], batches * size
         if not shuffle:
-            every = np.arange(min(wanted, max(lengths)))
-            return np.where(every < number, every, -1)
+            order = np.arange(min(needed, max(lengths)))
+            return np.where(order < number, order, -1)
         random = np.random.default_rng([seed, epoch, task])
-        return np.concatenate([random.permutation(number) for _ in range(-(-wanted // number))])[:wanted]
+        return np.concatenate([random.permutation(number) for _ in range(-(-needed // number))])[:needed]
 
     @lru_cache(maxsize=1)
     def plan(epoch: int) -> list[np.ndarray]:
@@ -160,8 +160,8 @@ def story_loader(
 
     def make(epoch: int, number: int) -> Batch:
         here = slice(number * size, (number + 1) * size)
-        made = batch(tables, [each[here] for each in plan(epoch)])
-        return made | {"validation": torch.tensor(True)} if validation else made
+        content = batch(tables, [task_rows[here] for task_rows in plan(epoch)])
+        return content | {"validation": torch.tensor(True)} if validation else content
 
     text = 0
     for table in tables:

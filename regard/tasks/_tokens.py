@@ -1,4 +1,4 @@
-"""Tokens that one run has and another reads, so that it can start from its embeddings."""
+"""Tokenizers of other runs, so that a run can start from their embeddings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from regard.data.tokens import Tokenizer
 
 
 def folder_of(run: str) -> Path:
-    """Where a run, or a shipped model, keeps what it knows of its task."""
+    """The folder in which a run, or a shipped model, keeps its task."""
     folder = Path(run).expanduser()
     shipped = PRETRAINED / run
     return (shipped if not folder.exists() and shipped.is_dir() else folder) / "task"

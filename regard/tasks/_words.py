@@ -1,4 +1,4 @@
-"""What tasks share whose systems write words: a vocabulary, and batches of sentences of like length."""
+"""Shared by tasks whose systems write words: a vocabulary, and batches of sentences of like length."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Vocabulary:
     """Words and their ids; the first four ids are reserved.
 
     Args:
-        known: the words, in the order of their ids.
-        split: how a text becomes words; as captions are compared, in lower case without punctuation, if None.
+        words: the words, in the order of their ids.
+        split: cuts a text into words; if None, in lower case without punctuation, as captions are compared.
     """
 
-    def __init__(self, known: Iterable[str], split: Split | None = None):
-        self.words: list[str] = [*SPECIAL, *known]
+    def __init__(self, words: Iterable[str], split: Split | None = None):
+        self.words: list[str] = [*SPECIAL, *words]
         """What each id stands for."""
         self._split = split or captions.words
         self._ids = {word: number for number, word in enumerate(self.words) if number > UNKNOWN}
@@ -64,8 +64,8 @@ def by_length(
     report: str,
 ) -> Loader:
     """A loader of rows of like length, ``size`` at a time: batch k of an epoch is ``make(rows, epoch, k)``."""
-    every = np.asarray(lengths)
-    planned = lru_cache(maxsize=1)(lambda epoch: plan(every, size, (seed, epoch) if shuffle else None))
+    all_lengths = np.asarray(lengths)
+    planned = lru_cache(maxsize=1)(lambda epoch: plan(all_lengths, size, (seed, epoch) if shuffle else None))
     return loader_of(lambda epoch, k: make(planned(epoch)[k], epoch, k), len(planned(0)), identity, report)
 
 

@@ -10,7 +10,7 @@ data is the published folder (``tasks_1-20_v1-2``, found by itself inside a fold
 out for each. Without data the tasks 1, 2, 3, 6, 15 and 16 are generated in the same format.
 
 A tenth of the training questions, the last ones, are for validation. Each task has its own words; questions are
-not part of the story that later questions look at.
+not part of the stories of later questions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Config:
     joint: bool = False
     """One model for all tasks, with all their words, instead of one for each."""
     memory: int = 50
-    """Sentences that are kept of a story, the last ones."""
+    """The most sentences of a story in memory, the last ones."""
     batch: int = 32
     """Questions of each task in a batch."""
     valid: float = 0.1
@@ -66,15 +66,15 @@ class Config:
 
 def numbers(text: str) -> list[int]:
     """``1,3-5`` → 1, 3, 4, 5."""
-    found: list[int] = []
+    tasks: list[int] = []
     for piece in text.split(","):
         ends = piece.strip().split("-")
         if not all(end.strip().isdigit() and 1 <= int(end) <= 20 for end in ends) or len(ends) > 2:
             raise ValueError(f'tasks = {text!r}: numbers from 1 to 20, such as "1", "1,2,16" or "1-20"')
-        found += range(int(ends[0]), int(ends[-1]) + 1)
-    if not found or len(set(found)) < len(found):
+        tasks += range(int(ends[0]), int(ends[-1]) + 1)
+    if not tasks or len(set(tasks)) < len(tasks):
         raise ValueError(f"tasks = {text!r} names a task twice, or none")
-    return found
+    return tasks
 
 
 class Babi(Task):
@@ -97,14 +97,14 @@ class Babi(Task):
 
     def learn(self) -> dict[str, Any]:
         """The names of the tasks, and for each model its words and the sentences of its memory."""
-        held, more = self.questions("train"), self.questions("valid")
-        groups = [[*held[name], *more[name]] for name in held]
+        train, valid = self.questions("train"), self.questions("valid")
+        groups = [[*train[name], *valid[name]] for name in train]
         if self.config.joint:
-            groups = [[one for group in groups for one in group]]
-        words = [Vocabulary.of(group) for group in groups]
-        memory = [min(max(len(one.story) for one in group), self.config.memory) for group in groups]
-        written = [{"known": each.known, "asked": sorted(each.asked)} for each in words]
-        return {"known": {"names": list(held), "memory": memory, "words": written}}
+            groups = [[question for group in groups for question in group]]
+        vocabularies = [Vocabulary.of(group) for group in groups]
+        memory = [min(max(len(question.story) for question in group), self.config.memory) for group in groups]
+        words = [{"known": one.known, "asked": sorted(one.asked)} for one in vocabularies]
+        return {"known": {"names": list(train), "memory": memory, "words": words}}
 
     @property
     def sizes(self) -> dict[str, tuple[int, ...]]:
@@ -133,19 +133,19 @@ class Babi(Task):
         if own:
             return {"stories": _own(path, own, config.valid)}
         files = {task: _published(path, config.version, task) for task in numbers(config.tasks)}
-        found = {}
+        splits = {}
         for task, (train, test) in files.items():
-            held, rest = _held_out(stories.read(train), config.valid, str(train))
-            found[str(task)] = {"train": rest, "valid": held, "test": stories.read(test)}
-        return found
+            valid, rest = _held_out(stories.read(train), config.valid, str(train))
+            splits[str(task)] = {"train": rest, "valid": valid, "test": stories.read(test)}
+        return splits
 
     def _generated(self, task: int) -> dict[str, list[Question]]:
-        made = {}
+        splits = {}
         for split, size in (("train", self.config.train_size), ("test", self.config.test_size)):
             lines = worlds.generate(task, size, random.Random(f"babi {task}: {split}"))
-            made[split] = list(stories.read_babi(lines, f"generated task {task}, {split}"))[:size]
-        held, rest = _held_out(made["train"], self.config.valid, f"generated task {task}")
-        return {"train": rest, "valid": held, "test": made["test"]}
+            splits[split] = list(stories.read_babi(lines, f"generated task {task}, {split}"))[:size]
+        valid, rest = _held_out(splits["train"], self.config.valid, f"generated task {task}")
+        return {"train": rest, "valid": valid, "test": splits["test"]}
 
     def table(self, questions: Sequence[Question], home: int = 0, *, strict: bool = False) -> Table:
         """Questions in the words of one model; ``strict``: an unknown word is an error that says where it stands."""
@@ -160,7 +160,7 @@ class Babi(Task):
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         groups = list(self.questions(split).values())
         if self.config.joint:
-            groups = [[one for group in groups for one in group]]
+            groups = [[question for group in groups for question in group]]
         tables = [self.table(group, home) for home, group in enumerate(groups)]
         size = self.config.batch if split == "train" else max(self.config.batch, 100)
         return _stories.story_loader(tables, size, seed=seed, shuffle=shuffle, validation=split == "valid")
@@ -170,10 +170,10 @@ def _published(path: Path, version: str, task: int) -> tuple[Path, Path]:
     """The training and the test file of a task, wherever in the folder they lie."""
     places = [path, path / version, path / "tasks_1-20_v1-2" / version]
     for place in places:
-        found = [sorted(place.glob(f"qa{task}_*_{split}.txt")) for split in ("train", "test")]
-        if all(found):
-            return found[0][0], found[1][0]
-    here = sorted(
+        matches = [sorted(place.glob(f"qa{task}_*_{split}.txt")) for split in ("train", "test")]
+        if all(matches):
+            return matches[0][0], matches[1][0]
+    present = sorted(
         {
             name[0]
             for place in places
@@ -183,7 +183,7 @@ def _published(path: Path, version: str, task: int) -> tuple[Path, Path]:
     )
     raise ValueError(
         f"{path}: no files qa{task}_…_train.txt and qa{task}_…_test.txt in it, in {version}/ or in "
-        f"tasks_1-20_v1-2/{version}/; there are {', '.join(here) or 'none of any task'}"
+        f"tasks_1-20_v1-2/{version}/; there are {', '.join(present) or 'none of any task'}"
     )
 
 
@@ -194,19 +194,19 @@ def _own(path: Path, files: Sequence[Path], share: float) -> dict[str, list[Ques
         test, rest = _held_out(rest, share, str(path))
         valid, rest = _held_out(rest, share, str(path))
         return {"train": rest, "valid": valid, "test": test}
-    found = {}
+    splits = {}
     for split, starts in {"train": ("train",), "valid": ("val", "dev"), "test": ("test",)}.items():
         match = [file for file in files if file.name.startswith(starts)]
         if len(match) > 1:
             raise ValueError(f"{path}: which is for {split}? {', '.join(file.name for file in match)}")
         if match:
-            found[split] = stories.read(match[0])
-    if "train" not in found:
+            splits[split] = stories.read(match[0])
+    if "train" not in splits:
         raise ValueError(f"{path}: there is no train.jsonl in it, only {', '.join(file.name for file in files)}")
     for split in ("test", "valid"):
-        if split not in found:
-            found[split], found["train"] = _held_out(found["train"], share, str(path))
-    return found
+        if split not in splits:
+            splits[split], splits["train"] = _held_out(splits["train"], share, str(path))
+    return splits
 
 
 def _held_out(questions: list[Question], share: float, name: str) -> tuple[list[Question], list[Question]]:

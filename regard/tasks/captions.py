@@ -61,8 +61,8 @@ class Captions(ImageTask, Described):
     def learn(self) -> dict[str, Any]:
         if self.generated:
             return {"words": scenes.vocabulary()}
-        said = (caption for each in self._part("train") for caption in each.captions)
-        return {"words": Vocabulary.seen(said, self.config.min_count)}
+        texts = (caption for entry in self._part("train") for caption in entry.captions)
+        return {"words": Vocabulary.seen(texts, self.config.min_count)}
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -70,7 +70,7 @@ class Captions(ImageTask, Described):
         return {"vocab": len(self.words), "features": self.features_width, "longest": self.config.max_length}
 
     # -----------------------------------------------------------------------------------------------------------------
-    # Images and what is said of them
+    # Images and their captions
 
     @cached_property
     def _photographs(self) -> captions.Splits:
@@ -80,7 +80,7 @@ class Captions(ImageTask, Described):
         return self.part_of(self._photographs, split)
 
     def photographs_of(self, split: str) -> list[Photograph]:
-        return [each.photograph for each in self._part(check_split(split))]
+        return [entry.photograph for entry in self._part(check_split(split))]
 
     def references(self, split: str, rows: Sequence[int]) -> list[list[str]]:
         """The captions of some images of a split; of scenes of ``train`` those of the first epoch."""
@@ -103,13 +103,13 @@ class Captions(ImageTask, Described):
         references = self.references(split, range(len(found)))
         values, self.signatures = measured(found, references)
         if self.generated:
-            values |= self._pointed(split, found)
-            values["true"] = 100 * float(np.mean([each.text in said for each, said in zip(found, references)]))
+            values |= self._pointing(split, found)
+            values["true"] = 100 * float(np.mean([answer.text in right for answer, right in zip(found, references)]))
         return values
 
-    def _pointed(self, split: str, found: Sequence[Written]) -> dict[str, float]:
+    def _pointing(self, split: str, answers: Sequence[Written]) -> dict[str, float]:
         maps, boxes = [], []
-        for row, caption in enumerate(found):
+        for row, caption in enumerate(answers):
             things = self.scene(split, row).things
             for place, number in scenes.mentioned(list(caption.words.labels), things):
                 if caption.weights is not None:
@@ -124,19 +124,19 @@ class Captions(ImageTask, Described):
     # Batches
 
     def captions_of(self, split: str) -> list[list[str]]:
-        return [each.captions for each in self._part(split)]
+        return [entry.captions for entry in self._part(split)]
 
     def seen(self, split: str) -> tuple[Callable[[np.ndarray], Batch], str]:
         features = self.features(split)
-        told = f"{features.shape[1]} places of {features.shape[2]} features"
-        told += f"; {self.bad}" if self.bad.total else ""
-        return lambda owners: {"features": features[owners]}, told
+        description = f"{features.shape[1]} places of {features.shape[2]} features"
+        description += f"; {self.bad}" if self.bad.total else ""
+        return lambda owners: {"features": features[owners]}, description
 
     def made(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
-        seen = [self.scene(split, row, seed, epoch) for row in rows]
+        drawn = [self.scene(split, row, seed, epoch) for row in rows]
         framed = []
-        for row, scene in zip(rows, seen):
-            said = scenes.captions(scene.things)
-            chosen = said[int(self.draws(split, row, seed, epoch).integers(len(said)))]
+        for row, scene in zip(rows, drawn):
+            texts = scenes.captions(scene.things)
+            chosen = texts[int(self.draws(split, row, seed, epoch).integers(len(texts)))]
             framed.append(self._vocabulary.framed(chosen, self.config.max_length))
-        return {**pixels_of([scene.image for scene in seen]), **targets(Ragged.of(framed), np.arange(len(seen)))}
+        return {**pixels_of([scene.image for scene in drawn]), **targets(Ragged.of(framed), np.arange(len(drawn)))}

@@ -1,8 +1,8 @@
-"""What would one reply? Dialogues, read or made: what was said before in, the next turn out.
+"""What would one reply? Dialogues, read or generated: the turns so far in, the next turn out.
 
 Vinyals & Le 2015, *A Neural Conversational Model* (arXiv:1506.05869), as a task of any system that reads and writes
 tokens: seq2seq without attention, as theirs, or rnnsearch with it. ``data`` is a file or folder in the format of
-:mod:`regard.data.talks`, or empty for a made help desk; where a file is missing, the last dialogues are held out.
+:mod:`regard.data.talks`, or empty for a generated help desk; where a file is missing, the last dialogues are held out.
 
 A batch has ``source`` (B, S), the last ``turns`` turns, each behind <turn>, and eos; ``source_lengths``; for training
 ``target`` (B, T + 1) from bos to eos, and ``target_lengths``. Words are in lower case, one vocabulary for both sides.
@@ -44,18 +44,18 @@ class Config:
     """How the names of the files begin, where a folder holds several sets; with commas, those for training, validation
     and testing."""
     turns: int = 2
-    """Turns that a reply is an answer to."""
+    """The last turns before a reply, which are read."""
     min_count: int = 2
     """How often a word must occur to be known."""
     max_source: int = 80
-    """Tokens of what was said before that are read, the last ones."""
+    """Tokens of these turns that are read, the last ones."""
     max_length: int = 50
     """Tokens of the longest reply, its end included; longer ones are cut for training."""
     batch: int = 32
     train_size: int = 2000
     valid_size: int = 100
     test_size: int = 200
-    """Made dialogues."""
+    """Generated dialogues."""
 
     def __post_init__(self) -> None:
         at_least(self, "turns", "min_count", "batch", max_source=2, max_length=2)
@@ -89,8 +89,8 @@ class Chat(AskedTask):
         self._encoded = lru_cache(maxsize=len(SPLITS))(self._encode_all)
 
     def learn(self) -> dict[str, Any]:
-        said = (turn for talk in self._read["train"] for turn in talk)
-        return {"words": Vocabulary.seen(said, self.config.min_count, tokens)}
+        texts = (turn for talk in self._read["train"] for turn in talk)
+        return {"words": Vocabulary.seen(texts, self.config.min_count, tokens)}
 
     @classmethod
     def unpack(cls, facts: dict[str, Any], folder: Any) -> dict[str, Any]:
@@ -104,16 +104,16 @@ class Chat(AskedTask):
     def _read(self) -> dict[str, list[list[str]]]:
         where = self.data or self.config.data
         if where and "," in self.config.files:
-            begins = [name.strip() for name in self.config.files.split(",")]
-            if len(begins) != len(SPLITS):
+            prefixes = [name.strip() for name in self.config.files.split(",")]
+            if len(prefixes) != len(SPLITS):
                 raise ValueError(f"files = {self.config.files!r}: one name, or three with commas between")
-            folder, found = locate(where), {}
-            for split, name in zip(SPLITS, begins):
-                fitting = sorted(folder.glob(f"{name}*"))
-                if len(fitting) != 1:
-                    raise ValueError(f"{folder}: {len(fitting)} files in it begin with {name!r}, and one was expected")
-                found[split] = talks.read(fitting[0])
-            return found
+            folder, splits = locate(where), {}
+            for split, name in zip(SPLITS, prefixes):
+                matches = sorted(folder.glob(f"{name}*"))
+                if len(matches) != 1:
+                    raise ValueError(f"{folder}: {len(matches)} files in it begin with {name!r}, and one was expected")
+                splits[split] = talks.read(matches[0])
+            return splits
         if where:
             return parts.split(parts.find(locate(where), self.config.files, (".txt",)), talks.read, mixed=False)
         return {
@@ -121,8 +121,8 @@ class Chat(AskedTask):
             for split in SPLITS
         }
 
-    def _source(self, said: Sequence[str]) -> Item:
-        ids = [id for turn in said[-self.config.turns :] for id in self._vocabulary.encode(f"{TURN} {turn}")]
+    def _source(self, history: Sequence[str]) -> Item:
+        ids = [id for turn in history[-self.config.turns :] for id in self._vocabulary.encode(f"{TURN} {turn}")]
         return (*ids[-self.config.max_source + 1 :], EOS)
 
     def _encode_all(self, split: str) -> tuple[list[Item], list[list[int]]]:
@@ -136,7 +136,7 @@ class Chat(AskedTask):
         return self._source([*(one.text for one in turns.read(question.history)), question.text])
 
     def follow(self, question: Any, answer: str) -> dict[str, Any]:
-        """The next turn, with what was said; it begins with the same words until one types others."""
+        """The next turn, with this one in its history; its text stays until one types another."""
         return {"history": turns.add(question.history, question.text, answer, longest=HISTORY)}
 
     def item(self, split: str, number: int) -> Item:
@@ -159,10 +159,10 @@ class Chat(AskedTask):
         return Words(labels, None, joined(labels))
 
     def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
-        """``exact``: replies that are as in the data, word by word, in percent; ``different``: the share of different
+        """``exact``: replies that equal those of the data, in percent; ``different``: the share of different
         replies among all; ``5-gram_perplexity`` of the whole split by a model of the training replies (Kneser-Ney)."""
         replies = self._encoded(split)[1]
-        written = [tuple(self._vocabulary.encode(" ".join(each.words.labels))) for each in found]
+        written = [tuple(self._vocabulary.encode(" ".join(answer.words.labels))) for answer in found]
         right = sum(list(one) == reply[1:-1] for one, reply in zip(written, replies))
         model = NGrams(self._encoded("train")[1], len(self._vocabulary))
         count = max(len(found), 1)
@@ -180,14 +180,14 @@ class Chat(AskedTask):
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         sources, targets = self._encoded(split)
-        held = Encoded(Ragged.of(sources), Ragged.of(targets))
-        content = zlib.crc32(held.target.ids.tobytes(), zlib.crc32(held.source.ids.tobytes()))
+        pairs = Encoded(Ragged.of(sources), Ragged.of(targets))
+        content = zlib.crc32(pairs.target.ids.tobytes(), zlib.crc32(pairs.source.ids.tobytes()))
         identity = {**self.identity(split, seed, shuffle), "content": content}
-        unknown = 100 * float(np.mean(held.target.ids == UNKNOWN))
+        unknown = 100 * float(np.mean(pairs.target.ids == UNKNOWN))
         report = f"{len(sources):,} replies, {len(self._vocabulary):,} words, {unknown:.1f} % of the replies' unknown"
         lengths = [len(one) + len(other) for one, other in zip(sources, targets, strict=True)]
         options: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "identity": identity, "report": report}
-        return by_length(lengths, self.config.batch, lambda rows, epoch, k: held.batch(rows), **options)
+        return by_length(lengths, self.config.batch, lambda rows, epoch, k: pairs.batch(rows), **options)
 
 
 def _split(text: str) -> list[str]:

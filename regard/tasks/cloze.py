@@ -3,17 +3,18 @@
     @entity4 sued @entity9 over a broken promise . later @entity9 hired @entity2 as an adviser .
     a judge hears @placeholder against @entity9        →  @entity4
 
-Hermann et al. 2015, *Teaching Machines to Read and Comprehend* (arXiv:1506.03340). Entities are anonymous, and which
-marker stands for which of them is dealt anew for every question in every epoch, so that an answer can come from the
-document alone and not from what is known of the world.
+Hermann et al. 2015, *Teaching Machines to Read and Comprehend* (arXiv:1506.03340). Entities are anonymous: markers
+are assigned to them anew for every question in every epoch, so that an answer can come from the document alone and
+not from knowledge of the world.
 
 The data is the published one, a folder with ``training``, ``validation`` and ``test`` in it (or with ``questions``,
 which holds them), full of ``.question`` files: address, document, question, answer and the names of the entities,
-separated by empty lines. Without data, stories are made: facts of two entities each, told in one of two ways and asked
-in one of two others. One more fact has the same relation, one more the same entity, so that neither alone finds the
-answer. In training there are shorter stories too, down to one fact, without which a reader finds nothing to begin
-with. In the made world most things happen between the same two entities each time; with ``permute = false`` training
-shows entities under markers of their own, and a reader learns that instead of reading. Validation and test always deal.
+separated by empty lines. Without data, stories are generated: facts about two entities each, worded in one of two ways
+and asked about in one of two others. One more fact has the same relation, one more the same entity, so that neither
+alone gives the answer. Training also has shorter stories, down to one fact, without which a reader does not begin to
+learn. In the generated world most things happen between the same two entities; with ``permute = false`` training shows
+each entity under its own marker, and a reader learns these habits instead of reading. Validation and test always
+permute.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ class Config:
     """Which stories, and how they are read.
 
     Attributes:
-        data: a folder, or the name of a known data set; empty to make stories.
-        entities: markers, and entities of the made world.
-        permute: deal markers anew for each question in training.
+        data: a folder, or the name of a known data set; empty to generate stories.
+        entities: markers, and entities of the generated world.
+        permute: assign markers anew for each question in training.
         facts: in a story; in training from one to this many.
-        habit: how often a made fact is the usual one.
-        train_size, test_size: questions to make; validation has as many as the test.
+        habit: how often a generated fact is the usual one.
+        train_size, test_size: questions to generate; validation has as many as the test.
         batch: questions to a batch.
-        longest: words of a document that are read; what is behind them is left out.
+        longest: words of a document that are read; the rest is left out.
         words, least: size of the vocabulary, and how often a word must occur to be in it.
     """
 
@@ -88,22 +89,24 @@ class Cloze(Passages):
         where = self.data or config.data
         if where:
             return read_folder(locate(where))
-        found = {}
+        splits = {}
         for split in FOLDERS:
             size, least = (config.train_size, 1) if split == "train" else (config.test_size, config.facts)
             dice = random.Random(f"cloze: {split}")
-            made = stories(size, least, config.facts, config.entities, config.habit, dice)
-            found[split] = [question(*one, f"made story {number} of {split}") for number, one in enumerate(made, 1)]
-        return found
+            questions = stories(size, least, config.facts, config.entities, config.habit, dice)
+            splits[split] = [
+                question(*one, f"made story {number} of {split}") for number, one in enumerate(questions, 1)
+            ]
+        return splits
 
     def typed(self, one: Typed) -> Question:
-        """Entities are words that begin with @, and names: words with a capital letter that are not known otherwise."""
-        story, asked = (self._named(Text.of(re.sub(r"\b__+\b", HOLE, text))) for text in (one.story, one.question))
+        """Entities are words that begin with @, and names: words with a capital letter outside the vocabulary."""
+        story, query = (self._join_names(Text.of(re.sub(r"\b__+\b", HOLE, text))) for text in (one.story, one.question))
         self.readable(story, one.place)
-        if asked.words.count(HOLE) != 1:
+        if query.words.count(HOLE) != 1:
             raise ValueError(f"{one.place}: the question must have one hole, {HOLE} or ___, where the answer goes")
         names = frozenset(
-            word for word in (*story.words, *asked.words) if word != HOLE and (word[0] == "@" or self._name(word))
+            word for word in (*story.words, *query.words) if word != HOLE and (word[0] == "@" or self._name(word))
         )
         if not names & set(story.words):
             raise ValueError(
@@ -111,18 +114,18 @@ class Cloze(Passages):
                 f"that are not words of the data, or such as '{MARK}1'"
             )
         if self.closed:
-            for word in (*story.words, *asked.words):
+            for word in (*story.words, *query.words):
                 if word not in names and word.lower() not in self.numbers:
                     hint = nearest(word.lower(), self.numbers)[:300]
                     raise ValueError(f"{one.place}: the word {word!r} was in no story that the model learned: {hint} …")
         answers = () if one.answer is None else (one.answer,)
-        return Question(story, asked, answers, names=names, place=one.place)
+        return Question(story, query, answers, names=names, place=one.place)
 
     def _name(self, word: str) -> bool:
         return word[0].isupper() and word.lower() not in self.numbers
 
-    def _named(self, text: Text) -> Text:
-        """The same, with names of several words, "Mary Ann", as one."""
+    def _join_names(self, text: Text) -> Text:
+        """The text with names of several words, "Mary Ann", as one word each."""
         words: list[str] = []
         places: list[tuple[int, int]] = []
         for word, (start, end) in zip(text.words, text.places):
@@ -135,21 +138,24 @@ class Cloze(Passages):
         return Text(text.raw, tuple(words), tuple(places))
 
     def encode(self, questions: Sequence[Question]) -> Encoded:
-        """Entities beyond the number of markers are unknown words. An answer that is one of them, or not in what is
-        read of the document, is none."""
+        """Entities beyond the number of markers are unknown words. An answer that is one of them, or not among the
+        words that are read of the document, counts as none."""
         documents: list[np.ndarray] = []
-        asked: list[np.ndarray] = []
+        question_ids: list[np.ndarray] = []
         answers, own = [], []
         for one in questions:
             local: dict[str, int] = {}
-            for ids, text in ((documents, one.document.words[: self.config.longest]), (asked, one.question.words)):
+            for ids, text in (
+                (documents, one.document.words[: self.config.longest]),
+                (question_ids, one.question.words),
+            ):
                 ids.append(np.array([self._id(word, local, one.names) for word in text], np.int32))
             place = local.get(one.answers[0], -1) if one.answers else -1
-            found = -1 < place < self.markers and bool((documents[-1] == -1 - place).any())
-            answers.append([place if found else -1])
+            present = -1 < place < self.markers and bool((documents[-1] == -1 - place).any())
+            answers.append([place if present else -1])
             own.append(np.array([_own(name) % self.markers for name in local], np.int32)[: self.markers])
         features = [np.zeros((len(ids), 0), np.float32) for ids in documents]
-        return Encoded(documents, asked, np.array(answers, np.int64), features, own)
+        return Encoded(documents, question_ids, np.array(answers, np.int64), features, own)
 
     def _id(self, word: str, local: dict[str, int], names: frozenset[str]) -> int:
         if word not in names:

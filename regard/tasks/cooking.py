@@ -11,7 +11,7 @@ A batch has ``target`` (B, T + 1) from bos to eos and ``target_lengths`` (B,), t
 (B,), whether there is one, and ``shown`` (B,), whether the writer sees it. In training images and ingredients are
 hidden from the writer at random, so that it can write with either.
 
-Text is in lower case; the end of a line is a word. An ingredient is called by the one or two words that are left
+Text is in lower case; the end of a line is a word. The name of an ingredient is the one or two words that are left
 without its amount, if enough recipes have it; a word that is seen less than ``min_count`` times is unknown.
 """
 
@@ -110,7 +110,7 @@ class Meal(Item):
 
 class Cooking(ImageTask):
     """Photographs in, recipes out; see the module's docstring. What is known without the data: ``words``, the
-    ``ingredients``, the most frequent first, and the ``frequent`` ones, which one would name without looking."""
+    ``ingredients``, the most frequent first, and the ``frequent`` ones, the best constant prediction."""
 
     kind: ClassVar[str] = "writer"
     unit: ClassVar[str] = "tokens"
@@ -138,16 +138,16 @@ class Cooking(ImageTask):
         self.words = self._vocabulary.words
         """What each token stands for."""
         self._encoded = lru_cache(maxsize=len(SPLITS))(self._encode_all)
-        self._kept_dish = lru_cache(maxsize=4096)(self._served)
+        self._cached_dish = lru_cache(maxsize=4096)(self._draw_dish)
 
     def learn(self) -> dict[str, Any]:
         if self.generated:
-            made = [dishes.draw(np.random.default_rng([7, row]), 24, self.config.foods) for row in range(200)]
-            said = [dish.ingredients for dish in made]
+            sample = [dishes.draw(np.random.default_rng([7, row]), 24, self.config.foods) for row in range(200)]
+            sets = [dish.ingredients for dish in sample]
             return {
                 "words": [END, *dishes.vocabulary()],
                 "ingredients": dishes.ingredients(),
-                "frequent": set_metrics.frequent(set_metrics.ranked(said), said),
+                "frequent": set_metrics.frequent(set_metrics.ranked(sets), sets),
             }
         train = self._part("train")
         names = Names.learn(train, self.config.min_recipes)
@@ -175,12 +175,12 @@ class Cooking(ImageTask):
     def _recipes(self) -> recipes.Splits:
         place = self.home
         try:
-            found = recipes.divided(recipes.read(place, self.bad))
+            splits = recipes.divided(recipes.read(place, self.bad))
         except ValueError as error:
             raise ValueError(f"{place}: {error}" if str(place) not in str(error) else str(error)) from None
         if not self.config.texts:
-            found["train"] = [recipe for recipe in found["train"] if recipe.photograph is not None]
-        return found
+            splits["train"] = [recipe for recipe in splits["train"] if recipe.photograph is not None]
+        return splits
 
     def _part(self, split: str) -> list[Recipe]:
         return self.part_of(self._recipes, split)
@@ -190,14 +190,14 @@ class Cooking(ImageTask):
 
     def _pictures(self, split: str) -> np.ndarray:
         """Which of the photographs of a split belongs to each of its recipes; −1 for none."""
-        there = np.array([recipe.photograph is not None for recipe in self._part(split)])
-        return np.where(there, there.cumsum() - 1, -1)
+        pictured = np.array([recipe.photograph is not None for recipe in self._part(split)])
+        return np.where(pictured, pictured.cumsum() - 1, -1)
 
     def dish(self, split: str, row: int, seed: int = 0, epoch: int = 0) -> Dish:
         """A generated dish; the same for the same numbers."""
-        return self._kept_dish(check_split(split), seed, epoch, row)
+        return self._cached_dish(check_split(split), seed, epoch, row)
 
-    def _served(self, split: str, seed: int, epoch: int, row: int) -> Dish:
+    def _draw_dish(self, split: str, seed: int, epoch: int, row: int) -> Dish:
         key = [self.config.data_seed, SPLITS.index(split), seed, epoch, row]
         return dishes.draw(np.random.default_rng(key), self.config.pixels, self.config.foods)
 
@@ -241,58 +241,58 @@ class Cooking(ImageTask):
 
     def completed(self, items: Sequence[Meal], model: Any) -> Sequence[Meal]:
         """Dishes with the ingredients that a system sees in their images, where none are known."""
-        known = list(items)
-        unknown = [row for row, item in enumerate(items) if item.ingredients is None]
-        for first in range(0, len(unknown), self.config.batch):
-            rows = unknown[first : first + self.config.batch]
-            batch = self._batch([known[row] for row in rows])
+        meals = list(items)
+        incomplete = [row for row, item in enumerate(items) if item.ingredients is None]
+        for first in range(0, len(incomplete), self.config.batch):
+            rows = incomplete[first : first + self.config.batch]
+            batch = self._batch([meals[row] for row in rows])
             device = next(model.parameters()).device
             chosen = _chooser(model)({name: value.to(device) for name, value in batch.items()})
             for row, flags in zip(rows, chosen.tolist(), strict=True):
-                names = tuple(name for name, there in zip(self.names.known, flags) if there)
-                known[row] = dataclasses.replace(known[row], ingredients=names, found=True)
-        return known
+                names = tuple(name for name, present in zip(self.names.known, flags) if present)
+                meals[row] = dataclasses.replace(meals[row], ingredients=names, found=True)
+        return meals
 
     def batch_of(self, items: Sequence[Meal]) -> Batch:
-        return self._hidden(self._batch(items))
+        return self._visible(self._batch(items))
 
     def _batch(self, items: Sequence[Meal]) -> Batch:
         """Dishes as a system takes them, without what is written of them."""
         real = np.array([item.pictured for item in items])
-        seen = self.images([item for item in items if item.pictured]) if real.any() else {}
-        (kind, values) = next(iter(seen.items()), self._nothing())
+        images = self.images([item for item in items if item.pictured]) if real.any() else {}
+        (kind, values) = next(iter(images.items()), self._no_image())
         filled = values.new_zeros(len(items), *values.shape[1:])
-        filled[torch.from_numpy(real)] = values[: int(real.sum())]  # _nothing is of none
-        there = torch.from_numpy(real)
-        names = self._named([item.ingredients for item in items])
-        return {kind: filled, "has_image": there, "shown": there, **names}
+        filled[torch.from_numpy(real)] = values[: int(real.sum())]  # no row of _no_image
+        has_image = torch.from_numpy(real)
+        names = self._ingredient_batch([item.ingredients for item in items])
+        return {kind: filled, "has_image": has_image, "shown": has_image, **names}
 
-    def _nothing(self) -> tuple[str, torch.Tensor]:
-        """An image that is not there."""
+    def _no_image(self) -> tuple[str, torch.Tensor]:
+        """An image of zeros, for batches without images."""
         if self.generated:
             return "image", torch.zeros(1, 3, self.config.pixels, self.config.pixels)
         return "features", torch.zeros(1, self.store.side**2, self.store.width)
 
-    def _named(self, sets: Sequence[Sequence[str] | None]) -> Batch:
+    def _ingredient_batch(self, sets: Sequence[Sequence[str] | None]) -> Batch:
         """Sets of ingredients as numbers, side by side."""
         numbers = [[self.names.number(name) for name in names or ()] for names in sets]
         longest = max(1, *map(len, numbers)) if numbers else 1
         padded = torch.zeros(len(numbers), longest, dtype=torch.long)
-        for row, each in zip(padded, numbers):
-            row[: len(each)] = torch.tensor(each, dtype=torch.long)
-        return {"ingredients": padded, "ingredient_lengths": torch.tensor([len(each) for each in numbers])}
+        for row, ids in zip(padded, numbers):
+            row[: len(ids)] = torch.tensor(ids, dtype=torch.long)
+        return {"ingredients": padded, "ingredient_lengths": torch.tensor([len(ids) for ids in numbers])}
 
-    def _hidden(self, batch: Batch) -> Batch:
-        """Without what the writer does not see at all."""
+    def _visible(self, batch: Batch) -> Batch:
+        """A batch without the inputs that the writer never sees (``sees``)."""
         if self.config.sees == "image":
             return without_ingredients(batch)
         return without_image(batch) if self.config.sees == "ingredients" else batch
 
     def axes(self, item: Meal) -> dict[str, Axis]:
-        found = {"places": self.places(item)} if item.pictured and self.config.sees != "ingredients" else {}
+        axes = {"places": self.places(item)} if item.pictured and self.config.sees != "ingredients" else {}
         if item.ingredients and self.config.sees != "image":
-            found["ingredients"] = Axis(item.ingredients)
-        return found
+            axes["ingredients"] = Axis(item.ingredients)
+        return axes
 
     def remarks(self, item: Meal) -> list[str]:
         names = ", ".join(item.ingredients or ()) or "none that are known"
@@ -318,9 +318,9 @@ class Cooking(ImageTask):
             else:
                 lines[-1].append(word)
                 groups.append(len(lines) - 1)
-        told = [_joined(words) for words in lines if words]
-        steps = " ".join(f"{number}. {step}" for number, step in enumerate(told[1:], 1))
-        return Words(told, groups, ": ".join(filter(None, [*told[:1], steps])))
+        labels = [_joined(words) for words in lines if words]
+        steps = " ".join(f"{number}. {step}" for number, step in enumerate(labels[1:], 1))
+        return Words(labels, groups, ": ".join(filter(None, [*labels[:1], steps])))
 
     def fields(self, item: Meal, words: Words) -> dict[str, Any]:
         title, *directions = list(words.labels) or [""]
@@ -338,10 +338,10 @@ class Cooking(ImageTask):
         were found in their images, the F1 of always naming the most frequent of training (``f1_frequent``), and how
         many of the ingredients the directions use (``mentioned``)."""
         right = [self.right(split, row) for row in range(len(found))]
-        named = [each.item.ingredients for each in found]
-        values = set_metrics.overlap(named, right)
+        ingredients = [answer.item.ingredients for answer in found]
+        values = set_metrics.overlap(ingredients, right)
         values["f1_frequent"] = set_metrics.overlap([self.known["frequent"]] * len(right), right)["f1"]
-        values["mentioned"] = metrics.mentioned([each.text for each in found], named)
+        values["mentioned"] = metrics.mentioned([answer.text for answer in found], ingredients)
         return values
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -353,13 +353,13 @@ class Cooking(ImageTask):
         if self.generated:
 
             def make(rows: range, epoch: int, k: int) -> Batch:
-                made = [self.dish(split, row, seed if shuffle else 0, epoch if shuffle else 0) for row in rows]
-                framed = [self._vocabulary.framed(dish.text, self.config.max_length) for dish in made]
+                served = [self.dish(split, row, seed if shuffle else 0, epoch if shuffle else 0) for row in rows]
+                framed = [self._vocabulary.framed(dish.text, self.config.max_length) for dish in served]
                 random = np.random.default_rng([seed, epoch, k]) if shuffle else None
-                there = np.ones(len(made)) if random is None else random.random(len(made)) < self.config.pictured
-                meals = [Meal(dish.image if real else None) for dish, real in zip(made, there)]
-                sets = [self.names.of(dish.ingredients) for dish in made]
-                return self._whole(meals, sets, Ragged.of(framed), np.arange(len(made)), random)
+                pictured = np.ones(len(served)) if random is None else random.random(len(served)) < self.config.pictured
+                meals = [Meal(dish.image if has_image else None) for dish, has_image in zip(served, pictured)]
+                sets = [self.names.of(dish.ingredients) for dish in served]
+                return self._full_batch(meals, sets, Ragged.of(framed), np.arange(len(served)), random)
 
             number = self.count(split)
             return drawn(make, number, size, identity, f"{number:,} dishes an epoch")
@@ -369,7 +369,7 @@ class Cooking(ImageTask):
         def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
             random = np.random.default_rng([seed, epoch, k]) if shuffle else None
             meals = [Meal(features=features[[pictures[row]]][0] if pictures[row] >= 0 else None) for row in rows]
-            return self._whole(meals, [sets[row] for row in rows], ids, rows, random)
+            return self._full_batch(meals, [sets[row] for row in rows], ids, rows, random)
 
         identity["content"] = zlib.crc32(ids.ids.tobytes())
         unknown = 100 * float((ids.ids == UNKNOWN).mean())
@@ -379,7 +379,7 @@ class Cooking(ImageTask):
         )
         return by_length(ids.lengths, size, take, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
-    def _whole(
+    def _full_batch(
         self,
         meals: Sequence[Meal],
         sets: Sequence[Sequence[str]],
@@ -400,7 +400,7 @@ class Cooking(ImageTask):
             batch["ingredient_lengths"] = torch.where(
                 ingredients < self.config.hide_ingredients, 0, batch["ingredient_lengths"]
             )
-        return self._hidden(batch)
+        return self._visible(batch)
 
     def _encode_all(self, split: str) -> tuple[Ragged, list[list[str]]]:
         """Every recipe of a split from bos to eos, and its known ingredients."""
@@ -420,7 +420,7 @@ def without_ingredients(batch: Batch) -> Batch:
 
 
 def _chooser(model: Any) -> Callable[[Batch], torch.Tensor]:
-    """What finds ingredients: the system, or the first of an ensemble."""
+    """The method that predicts ingredients: of the system, or of the first in an ensemble."""
     return model.choose if hasattr(model, "choose") else model.models[0].choose
 
 

@@ -2,11 +2,11 @@
 
 Strings such as aⁿbⁿ follow each other without a gap, and the next symbol is to be predicted. Where the string so far
 determines it, a model that counts is never wrong: in aⁿbⁿ from the second b on, and at the first a of the next string.
-Training has n < 20 (``longest``), the test n ≤ 60 (``longest_test``), each after a short string so that what that one
-left behind must do no harm.
+Training has n < 20 (``longest``), the test n ≤ 60 (``longest_test``), each after a short string, so that a system must
+also cope with the memory that it left behind.
 
 A batch has ``symbols`` (B, T + 1), a = 0, b = 1, …, and ``known`` (B, T), 1 where symbol t + 1 is determined (and
-asked for: the short string before a test is not). All rows of a batch are equally long.
+measured: the short string before a test string is not). All rows of a batch are equally long.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LANGUAGES: dict[str, tuple[Group, ...]] = {
 
 @dataclass(frozen=True)
 class Config:
-    """What is counted, and how far.
+    """Which language, and how long its strings are.
 
     Attributes:
         language: a name in ``LANGUAGES``.
@@ -125,9 +125,9 @@ class Counting(GeneratedTask):
         known: list[int] = []
         while len(symbols) <= self.config.length:
             n = int(random.integers(self.config.fewest, longest + 1))
-            more, asked = string(self.config.language, *_split(n, self.config.fewest == 2, random))
-            known += [int(bool(symbols)), *asked[1:]]
-            symbols += more
+            next_symbols, next_known = string(self.config.language, *_split(n, self.config.fewest == 2, random))
+            known += [int(bool(symbols)), *next_known[1:]]
+            symbols += next_symbols
         return symbols[: self.config.length + 1], known[: self.config.length + 1]
 
 

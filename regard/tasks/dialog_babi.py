@@ -1,14 +1,14 @@
-"""What does an agent that books tables say next? dialog-bAbI, read or made.
+"""What does an agent that books tables say next? dialog-bAbI, read or generated.
 
 Bordes, Boureau & Weston 2017, *Learning End-to-End Goal-Oriented Dialog* (arXiv:1605.07683). ``data`` is a folder in
 the format of :mod:`regard.data.dialogs`, or empty to make dialogues of the tasks 1 and 5. The answer is one of the
 candidates, all that an agent may say. Each task has a network of its own; a batch has rows of one task.
 
 A batch has what :mod:`regard.systems.dialog_memory` reads. In the memory the newest sentence comes first; each has two
-words more, who said it and how many sentences ago.
+more words, its speaker and how many sentences ago it was.
 
-When one talks to it and it makes a call (``api_call italian paris two cheap``), the facts that answer the call are
-looked up and are part of what it remembers in the next turn.
+When one talks to a system and it makes a call (``api_call italian paris two cheap``), the facts that answer the call
+are looked up and added to its memory for the next turn.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from regard.questions import Choice, Input, Number, Text
 from regard.tasks.task import MEMORY, AskedTask, Batch, Loader, check_split, loader_of
 
 USER, AGENT, FACT = range(UNKNOWN + 1, UNKNOWN + 4)
-"""The words that say who said a sentence."""
+"""The words for the speaker of a sentence."""
 HISTORY = 20_000
 
 
 @dataclass(frozen=True)
 class Config:
-    """Which dialogues, and how much of them is remembered."""
+    """Which dialogues, and how much of them is in memory."""
 
     data: str = ""
-    """A folder; empty to make dialogues."""
+    """A folder; empty to generate dialogues."""
     tasks: str = "1,5"
     """Their numbers, with commas between."""
     memory: int = 150
-    """Sentences that are remembered, the last ones."""
+    """The most sentences in memory, the last ones."""
     batch: int = 32
     train_size: int = 200
     valid_size: int = 50
     test_size: int = 50
-    """Dialogues to make, of each task."""
+    """Dialogues to generate for each task."""
 
     def __post_init__(self) -> None:
         if not numbers(self.tasks):
@@ -61,9 +61,9 @@ class Config:
 
 def numbers(text: str) -> list[int]:
     """``1,5`` → 1, 5; nothing if that is not what it says."""
-    found = [piece.strip() for piece in text.split(",")]
-    right = all(piece in map(str, range(1, 7)) for piece in found) and len(set(found)) == len(found)
-    return [int(piece) for piece in found] if right else []
+    pieces = [piece.strip() for piece in text.split(",")]
+    right = all(piece in map(str, range(1, 7)) for piece in pieces) and len(set(pieces)) == len(pieces)
+    return [int(piece) for piece in pieces] if right else []
 
 
 class Item(NamedTuple):
@@ -73,7 +73,7 @@ class Item(NamedTuple):
         task: which network is to answer.
         sentences: word ids of what was said and looked up before, the oldest first, the speaker among them.
         labels: the same as text.
-        said: ids of what the user said last.
+        said: ids of the user's last sentence.
         label: the right candidate, −1 where it is not known.
     """
 
@@ -118,13 +118,13 @@ class DialogBabi(AskedTask):
         self._ids = {word: number for number, word in enumerate(self.known["words"], FACT + 1)}
         self._age = FACT + 1 + len(self._ids)
         self._facts = [Fact(*fact.split(" ")) for fact in self.known["facts"]]
-        self._held = lru_cache(maxsize=len(SPLITS) * len(self.tasks))(self._encoded)
+        self._moments = lru_cache(maxsize=len(SPLITS) * len(self.tasks))(self._encoded)
 
     def learn(self) -> dict[str, Any]:
-        seen = {word for dialog in self._dialogs("train") for turn in dialog for word in _words(*turn[:2])}
-        seen |= {word for candidate in self._candidates for word in _words(candidate)}
+        words = {word for dialog in self._dialogs("train") for turn in dialog for word in _words(*turn[:2])}
+        words |= {word for candidate in self._candidates for word in _words(candidate)}
         facts = self._folder.facts() if self._folder else dialogs.made_facts()
-        return {"words": sorted(seen), "candidates": self._candidates, "facts": [" ".join(fact) for fact in facts]}
+        return {"words": sorted(words), "candidates": self._candidates, "facts": [" ".join(fact) for fact in facts]}
 
     @classmethod
     def unpack(cls, facts: dict[str, Any], folder: Any) -> dict[str, Any]:
@@ -165,14 +165,14 @@ class DialogBabi(AskedTask):
 
     def _dialogs(self, split: str, task: int | None = None) -> list[Dialog]:
         """Of one task, or of all."""
-        found: list[Dialog] = []
+        all_dialogs: list[Dialog] = []
         for number in numbers(self.config.tasks) if task is None else [task]:
             if self._folder:
-                found += self._folder.dialogs(number, split)
+                all_dialogs += self._folder.dialogs(number, split)
             else:
                 size = getattr(self.config, f"{split}_size")
-                found += dialogs.made(number, size, random.Random(f"dialogues {number}: {split}"))
-        return found
+                all_dialogs += dialogs.made(number, size, random.Random(f"dialogues {number}: {split}"))
+        return all_dialogs
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._ids.get(word, UNKNOWN) for word in _words(text))
@@ -182,7 +182,7 @@ class DialogBabi(AskedTask):
         lines: list[tuple[int, ...]] = []
         texts: list[str] = []
         moments = []
-        said: list[tuple[int, ...]] = []
+        heard: list[tuple[int, ...]] = []
         for number, dialog in enumerate(self._dialogs(split, task)):
             first = len(lines)
             for turn in dialog:
@@ -193,11 +193,11 @@ class DialogBabi(AskedTask):
                 if turn.agent not in places:
                     raise ValueError(f"{turn.place}: {turn.agent[:60]!r} is none of the {len(places):,} candidates")
                 moments.append((first, len(lines), places[turn.agent], number))
-                said.append((USER, *self._encode(turn.user)))
-                lines += [said[-1], (AGENT, *self._encode(turn.agent))]
+                heard.append((USER, *self._encode(turn.user)))
+                lines += [heard[-1], (AGENT, *self._encode(turn.agent))]
                 texts += [f"{turns.YOU}: {turn.user}", f"{turns.AGENT}: {turn.agent}"]
         begin, end, label, dialog_of = np.array(moments, np.int64).T
-        return Held(_table(lines), begin, end, _table(said), label, dialog_of, texts)
+        return Held(_table(lines), begin, end, _table(heard), label, dialog_of, texts)
 
     @cached_property
     def _shared(self) -> dict[str, Any]:
@@ -205,18 +205,18 @@ class DialogBabi(AskedTask):
         kinds = {fact.value: fact.relation for fact in self._facts}
         types = sorted(set(kinds.values()))
         ids = [self._encode(candidate) for candidate in self.classes]
-        of = np.zeros(self._age + self.config.memory, np.int64)
+        type_of = np.zeros(self._age + self.config.memory, np.int64)
         for value, relation in kinds.items():
             if value in self._ids:
-                of[self._ids[value]] = types.index(relation) + 1
-        entities = [tuple(word for word in each if of[word]) for each in ids]
-        found = {"candidates": _table(ids), "entities": _table(entities), "kinds": of}
-        return {"types": types, "batch": {name: torch.from_numpy(array) for name, array in found.items()}}
+                type_of[self._ids[value]] = types.index(relation) + 1
+        entities = [tuple(word for word in words if type_of[word]) for words in ids]
+        arrays = {"candidates": _table(ids), "entities": _table(entities), "kinds": type_of}
+        return {"types": types, "batch": {name: torch.from_numpy(array) for name, array in arrays.items()}}
 
     def _place(self, split: str, number: int) -> tuple[int, int]:
         """The task, and the moment of it, of an item of a split."""
         for place, task in enumerate(self.tasks):
-            count = len(self._held(split, task).label)
+            count = len(self._moments(split, task).label)
             if number < count:
                 return place, number
             number -= count
@@ -224,40 +224,40 @@ class DialogBabi(AskedTask):
 
     def count(self, split: str) -> int:
         check_split(split)
-        return sum(len(self._held(split, task).label) for task in self.tasks)
+        return sum(len(self._moments(split, task).label) for task in self.tasks)
 
     def item(self, split: str, number: int) -> Item:
         task, row = self._place(check_split(split), number)
-        held = self._held(split, self.tasks[task])
-        lines = range(max(held.begin[row], held.end[row] - self.config.memory), held.end[row])
-        sentences = tuple(tuple(int(word) for word in held.lines[line] if word) for line in lines)
-        said = tuple(int(word) for word in held.said[row] if word)
-        return Item(task, sentences, tuple(held.texts[line] for line in lines), said, int(held.label[row]))
+        moments = self._moments(split, self.tasks[task])
+        lines = range(max(moments.begin[row], moments.end[row] - self.config.memory), moments.end[row])
+        sentences = tuple(tuple(int(word) for word in moments.lines[line] if word) for line in lines)
+        question = tuple(int(word) for word in moments.said[row] if word)
+        return Item(task, sentences, tuple(moments.texts[line] for line in lines), question, int(moments.label[row]))
 
     def read(self, question: Any) -> Item:
         if question.example is not None:
             return self.item("test", question.example)
         before = turns.read(question.history)[-self.config.memory :]
-        who = {turns.YOU: USER, turns.AGENT: AGENT, "": FACT}
-        sentences = tuple((who[one.speaker], *self._encode(one.text)) for one in before)
+        speakers = {turns.YOU: USER, turns.AGENT: AGENT, "": FACT}
+        sentences = tuple((speakers[one.speaker], *self._encode(one.text)) for one in before)
         labels = tuple(f"{one.speaker}: {one.text}" if one.speaker else one.text for one in before)
         task = self.tasks.index(int(question.task)) if len(self.tasks) > 1 else 0
         return Item(task, sentences, labels, (USER, *self._encode(question.text.strip() or dialogs.SILENCE)))
 
     def follow(self, question: Any, answer: str) -> dict[str, Any]:
-        """The next turn: what was said is remembered, and so are the facts that a call asks for."""
+        """The next turn: its history has this turn too, and the facts that answer a call."""
         if question.example is not None:
             return {}
-        found = dialogs.options(self._facts, answer) if answer.startswith(dialogs.CALL) else []
-        facts = [" ".join(fact) for fact in found]
-        said = question.text.strip() or dialogs.SILENCE
-        return {"text": "", "history": turns.add(question.history, said, answer, *facts, longest=HISTORY)}
+        matches = dialogs.options(self._facts, answer) if answer.startswith(dialogs.CALL) else []
+        facts = [" ".join(fact) for fact in matches]
+        message = question.text.strip() or dialogs.SILENCE
+        return {"text": "", "history": turns.add(question.history, message, answer, *facts, longest=HISTORY)}
 
     def suggested(self) -> list[dict[str, Any]]:
         """Two turns of a dialogue; at its very beginning there would be nothing to look at."""
-        begun = "you: hello\nagent: hello what can i help you with today"
-        later = f"{begun}\nyou: can you book a table with italian food\nagent: i'm on it"
-        return [{"text": "can you book a table", "history": begun}, {"text": "<silence>", "history": later}]
+        opening = "you: hello\nagent: hello what can i help you with today"
+        later = f"{opening}\nyou: can you book a table with italian food\nagent: i'm on it"
+        return [{"text": "can you book a table", "history": opening}, {"text": "<silence>", "history": later}]
 
     def axes(self, item: Item) -> dict[str, Axis]:
         """The memory, the oldest sentence first as it was said; a system sees the newest first."""
@@ -267,17 +267,17 @@ class DialogBabi(AskedTask):
     def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
         """For each task the share of right responses, and of dialogues all of whose responses are right, in percent;
         and the means of both."""
-        right = [int(each.probabilities.argmax()) == self.item(split, row).label for row, each in enumerate(found)]
+        right = [int(answer.probabilities.argmax()) == self.item(split, row).label for row, answer in enumerate(found)]
         values: dict[str, float] = {}
         first = 0
         for task in self.tasks:
-            held = self._held(split, task)
-            mine = np.array(right[first : first + len(held.label)])
-            first += len(held.label)
-            if not len(mine):
+            moments = self._moments(split, task)
+            hits = np.array(right[first : first + len(moments.label)])
+            first += len(moments.label)
+            if not len(hits):
                 continue
-            whole = [mine[held.dialog[: len(mine)] == one].all() for one in np.unique(held.dialog[: len(mine)])]
-            values[f"response, task {task}"] = 100 * float(mine.mean())
+            whole = [hits[moments.dialog[: len(hits)] == one].all() for one in np.unique(moments.dialog[: len(hits)])]
+            values[f"response, task {task}"] = 100 * float(hits.mean())
             values[f"dialog, task {task}"] = 100 * float(np.mean(whole))
         for name in ("response", "dialog"):
             values[name] = float(np.mean([value for key, value in values.items() if key.startswith(f"{name},")]))
@@ -286,20 +286,22 @@ class DialogBabi(AskedTask):
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
 
-    def _batch(self, task: int, held: Held, rows: np.ndarray) -> Batch:
-        begin, end = held.begin[rows], held.end[rows]
+    def _batch(self, task: int, moments: Held, rows: np.ndarray) -> Batch:
+        begin, end = moments.begin[rows], moments.end[rows]
         longest = int(np.minimum(end - begin, self.config.memory).max(initial=0))
         ages = np.arange(max(longest, 1))
         index = end[:, None] - 1 - ages
         real = (index >= begin[:, None]) & (ages < self.config.memory)
-        words = np.where(real[..., None], held.lines[np.maximum(index, 0)], 0) if len(held.lines) else None
+        words = np.where(real[..., None], moments.lines[np.maximum(index, 0)], 0) if len(moments.lines) else None
         if words is None:
             words = np.zeros((*real.shape, 1), np.int64)
         aged = np.concatenate([words[..., :1], np.where(real, self._age + ages, 0)[..., None], words[..., 1:]], -1)
-        arrays = {"memory": aged, "question": held.said[rows], "label": held.label[rows]}
+        arrays = {"memory": aged, "question": moments.said[rows], "label": moments.label[rows]}
         arrays["task"] = np.full(len(rows), task)
-        made = {name: torch.from_numpy(np.ascontiguousarray(array.astype(np.int64))) for name, array in arrays.items()}
-        return made | self._shared["batch"]
+        tensors = {
+            name: torch.from_numpy(np.ascontiguousarray(array.astype(np.int64))) for name, array in arrays.items()
+        }
+        return tensors | self._shared["batch"]
 
     def batches(self, items: Sequence[Item]) -> Iterator[tuple[np.ndarray, Batch]]:
         for task in sorted({item.task for item in items}):
@@ -309,36 +311,38 @@ class DialogBabi(AskedTask):
             begins = ends - [len(item.sentences) for item in chosen]
             lines = _table([line for item in chosen for line in item.sentences])
             label = np.array([item.label for item in chosen])
-            held = Held(lines, begins, ends, _table([item.said for item in chosen]), label, label, [])
+            moments = Held(lines, begins, ends, _table([item.said for item in chosen]), label, label, [])
             for first in range(0, len(rows), self.config.batch):
                 part = np.arange(first, min(first + self.config.batch, len(rows)))
-                yield rows[part], self._batch(task, held, part)
+                yield rows[part], self._batch(task, moments, part)
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        held = [self._held(split, task) for task in self.tasks]
+        by_task = [self._moments(split, task) for task in self.tasks]
         size = self.config.batch
 
         @lru_cache(maxsize=1)
         def plan(epoch: int) -> list[tuple[int, np.ndarray]]:
-            found = []
-            for task, each in enumerate(held):
+            batches = []
+            for task, moments in enumerate(by_task):
                 chance = np.random.default_rng([seed, epoch, task])
-                order = chance.permutation(len(each.label)) if shuffle else np.arange(len(each.label))
-                found += [(task, order[first : first + size]) for first in range(0, len(order), size)]
+                order = chance.permutation(len(moments.label)) if shuffle else np.arange(len(moments.label))
+                batches += [(task, order[first : first + size]) for first in range(0, len(order), size)]
             if not shuffle:
-                return found
-            return [found[place] for place in np.random.default_rng([seed, epoch]).permutation(len(found))]
+                return batches
+            return [batches[place] for place in np.random.default_rng([seed, epoch]).permutation(len(batches))]
 
         content = 0
-        for each in held:
-            content = zlib.crc32(each.lines.tobytes() + each.label.tobytes(), content)
+        for moments in by_task:
+            content = zlib.crc32(moments.lines.tobytes() + moments.label.tobytes(), content)
         identity = {**self.identity(split, seed, shuffle), "content": content}
-        count = sum(len(each.label) for each in held)
-        report = f"{count:,} responses in {len(held)} tasks, {len(self.classes):,} candidates, {len(plan(0)):,} batches"
+        count = sum(len(moments.label) for moments in by_task)
+        report = (
+            f"{count:,} responses in {len(by_task)} tasks, {len(self.classes):,} candidates, {len(plan(0)):,} batches"
+        )
 
         def make(epoch: int, number: int) -> Batch:
             task, rows = plan(epoch)[number]
-            return self._batch(task, held[task], rows)
+            return self._batch(task, by_task[task], rows)
 
         return loader_of(make, len(plan(0)), identity, report)
 
@@ -349,7 +353,7 @@ def _words(*texts: str) -> list[str]:
 
 def _table(rows: Sequence[Sequence[int]]) -> np.ndarray:
     """(N, longest) with zeros behind; at least one column."""
-    made = np.zeros((len(rows), max(1, *(len(row) for row in rows), 1)), np.int64)
+    table = np.zeros((len(rows), max(1, *(len(row) for row in rows), 1)), np.int64)
     for number, row in enumerate(rows):
-        made[number, : len(row)] = row
-    return made
+        table[number, : len(row)] = row
+    return table

@@ -1,13 +1,13 @@
-"""Which of these choices answers a question about a dialogue? DREAM, read or made.
+"""Which of these choices answers a question about a dialogue? DREAM, read or generated.
 
 ``data`` is a file or folder in the format of :mod:`regard.data.choices`; files are told apart by their names as in
 :mod:`regard.data.parts`, and where one is missing, whole dialogues are held out. Without data, dialogues about the
-plans of a man and a woman are made.
+plans of a man and a woman are generated.
 
 A batch has ``document`` (B, S), the words of the dialogue, ``question`` (B, Q), their lengths (B,), and of C choices
-``choices`` (B, C, L) with ``choice_lengths`` (B, C), 0 for one that is not there. ``features`` (B, S, 4) say of each
-word of the dialogue whether it is in the question, whether another form of it is, whether the speaker who is asked
-about says it, and whether it is a number; ``facts`` (B, C, 15) are the overlaps of each choice with the dialogue and
+``choices`` (B, C, L) with ``choice_lengths`` (B, C), 0 for a missing one. ``features`` (B, S, 4) say of each
+word of the dialogue whether it is in the question, whether another form of it is, whether the speaker in the
+question says it, and whether it is a number; ``facts`` (B, C, 15) are the overlaps of each choice with the dialogue and
 with the turns of that speaker (:func:`regard.metrics.choices.overlaps`) and its length, less their means over the
 choices. ``label`` (B,) is the right choice, −1 where it is not known.
 """
@@ -48,7 +48,7 @@ class Config:
     """Which dialogues, and how much of them is read."""
 
     data: str = ""
-    """A folder or file; empty to make dialogues."""
+    """A folder or file; empty to generate dialogues."""
     files: str = ""
     """How the names of the files begin, where a folder holds several sets."""
     longest: int = 400
@@ -59,14 +59,14 @@ class Config:
     train_size: int = 1000
     valid_size: int = 100
     test_size: int = 200
-    """Made dialogues."""
+    """Generated dialogues."""
 
     def __post_init__(self) -> None:
         at_least(self, "longest", "min_count", "batch", "train_size", "valid_size", "test_size")
 
 
 class Item(NamedTuple):
-    """A question, its words as ids, and what is counted of them."""
+    """A question, its words as ids, and their features."""
 
     one: Choosing
     document: np.ndarray
@@ -102,11 +102,11 @@ class DialogueChoices(AskedTask):
 
     def learn(self) -> dict[str, Any]:
         counts: Counter[str] = Counter()
-        seen = set()
+        counted = set()
         for one in self._read["train"]:
             texts = [one.question, *one.choices]
-            if one.dialogue.raw not in seen:
-                seen.add(one.dialogue.raw)
+            if one.dialogue.raw not in counted:
+                counted.add(one.dialogue.raw)
                 texts.append(one.dialogue)
             counts.update(word.lower() for text in texts for word in text.words)
         return {"words": sorted(word for word, count in counts.items() if count >= self.config.min_count)}
@@ -127,30 +127,30 @@ class DialogueChoices(AskedTask):
         where = self.data or self.config.data
         if where:
             files = parts.find(locate(where), self.config.files, (".json",))
-            found = parts.split(files, choices.read, mixed=False)
+            splits = parts.split(files, choices.read, mixed=False)
         else:
-            found = {
+            splits = {
                 split: choices.parse(
                     choices.make(getattr(self.config, f"{split}_size"), random.Random(f"choices: {split}")), "made"
                 )
                 for split in SPLITS
             }
-        return {split: [one for dialogue in found[split] for one in dialogue] for split in SPLITS}
+        return {split: [question for dialogue in splits[split] for question in dialogue] for split in SPLITS}
 
     def _item(self, one: Choosing) -> Item:
         longest, question = self.config.longest, one.question.words
-        said = [word.lower() for word in one.dialogue.words[:longest]]
-        asked = {word.lower() for word in question if word[0].isalnum()}
-        forms = {stem(word) for word in asked - STOP}
-        theirs = [turn for turn in one.turns if metrics.asked_about(question, turn.speaker)]
+        words = [word.lower() for word in one.dialogue.words[:longest]]
+        question_words = {word.lower() for word in question if word[0].isalnum()}
+        forms = {stem(word) for word in question_words - STOP}
+        own_turns = [turn for turn in one.turns if metrics.asked_about(question, turn.speaker)]
         speaker = np.zeros(len(one.dialogue.words), bool)
-        for turn in theirs if len({turn.speaker for turn in theirs}) == 1 else one.turns:
+        for turn in own_turns if len({turn.speaker for turn in own_turns}) == 1 else one.turns:
             speaker[turn.first : turn.end] = True
-        marks = zip(said, speaker)
-        features = [[word in asked, stem(word) in forms, his, word[0].isdigit()] for word, his in marks]
+        spoken = zip(words, speaker)
+        features = [[word in question_words, stem(word) in forms, own, word[0].isdigit()] for word, own in spoken]
         return Item(
             one,
-            self._encode(said),
+            self._encode(words),
             self._encode(question),
             [self._encode(choice.words) for choice in one.choices],
             np.array(features, np.float32),
@@ -159,14 +159,14 @@ class DialogueChoices(AskedTask):
 
     def _facts(self, one: Choosing, speaker: np.ndarray) -> np.ndarray:
         words = [metrics.stems(choice.words) for choice in one.choices]
-        asked = metrics.stems(one.question.words)
-        heard = one.dialogue.words[: len(speaker)]
-        counted = [
-            metrics.overlaps(metrics.stems(part), asked, words)
-            for part in (heard, [word for word, his in zip(heard, speaker) if his])
+        question = metrics.stems(one.question.words)
+        dialogue = one.dialogue.words[: len(speaker)]
+        overlaps = [
+            metrics.overlaps(metrics.stems(part), question, words)
+            for part in (dialogue, [word for word, own in zip(dialogue, speaker) if own])
         ]
         lengths = np.array([[math.log1p(len(choice))] for choice in words], np.float32)
-        return np.concatenate([*counted, lengths], 1)
+        return np.concatenate([*overlaps, lengths], 1)
 
     def _encode(self, words: Sequence[str]) -> np.ndarray:
         return np.array([self._ids.get(word.lower(), UNKNOWN) for word in words], np.int64)
@@ -220,19 +220,19 @@ class DialogueChoices(AskedTask):
         return f"{item.one.question.raw} {answer}"
 
     def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
-        """Accuracy in percent, and that of ways that learn nothing: the choice with most words in common with the
+        """Accuracy in percent, and that of methods without learning: the choice with most words in common with the
         dialogue (``overlap``), the sliding ``window``, ``window_distance``, the same with distance, and the last again
-        with the turns of the speaker who is asked about alone; and always choosing the most frequent ``position``."""
+        with only the turns of the speaker in the question; and always choosing the most frequent ``position``."""
         items = self._items(split)[: len(found)]
         right = np.array([item.one.right for item in items])
-        chosen = {"accuracy": np.array([int(each.probabilities.argmax()) for each in found])}
+        chosen = {"accuracy": np.array([int(answer.probabilities.argmax()) for answer in found])}
         half = len(metrics.COLUMNS)
         simple = [metrics.baselines(item.facts[:, :half]) for item in items]
-        chosen |= {name: np.array([each[name] for each in simple]) for name in simple[0]}
-        theirs = [metrics.baselines(item.facts[:, half : 2 * half]) for item in items]
-        chosen["window_speaker"] = np.array([each["window_distance"] for each in theirs])
-        often = Counter(one.right for one in self._read["train"]).most_common(1)[0][0]
-        chosen["position"] = np.full(len(items), often)
+        chosen |= {name: np.array([choices[name] for choices in simple]) for name in simple[0]}
+        of_speaker = [metrics.baselines(item.facts[:, half : 2 * half]) for item in items]
+        chosen["window_speaker"] = np.array([choices["window_distance"] for choices in of_speaker])
+        frequent = Counter(one.right for one in self._read["train"]).most_common(1)[0][0]
+        chosen["position"] = np.full(len(items), frequent)
         return {name: 100 * float(np.mean(numbers == right)) for name, numbers in chosen.items()}
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -245,17 +245,17 @@ class DialogueChoices(AskedTask):
 
     @staticmethod
     def _batch(items: Sequence[Item]) -> Batch:
-        made: dict[str, np.ndarray] = {}
+        arrays: dict[str, np.ndarray] = {}
         for name in ("document", "question"):
-            made[name], made[f"{name}_lengths"] = padded([getattr(item, name) for item in items])
+            arrays[name], arrays[f"{name}_lengths"] = padded([getattr(item, name) for item in items])
         most = max(len(item.choices) for item in items)
-        every = [choice for item in items for choice in (item.choices + [np.zeros(0, np.int64)] * most)[:most]]
-        words, lengths = padded(every)
-        made["choices"], made["choice_lengths"] = words.reshape(len(items), most, -1), lengths.reshape(-1, most)
-        made["features"], _ = padded([item.features for item in items])
-        made["facts"], _ = padded([item.facts - item.facts.mean(0) for item in items])
-        made["label"] = np.array([item.one.right for item in items])
-        return {name: torch.from_numpy(array) for name, array in made.items()}
+        all_choices = [choice for item in items for choice in (item.choices + [np.zeros(0, np.int64)] * most)[:most]]
+        words, lengths = padded(all_choices)
+        arrays["choices"], arrays["choice_lengths"] = words.reshape(len(items), most, -1), lengths.reshape(-1, most)
+        arrays["features"], _ = padded([item.features for item in items])
+        arrays["facts"], _ = padded([item.facts - item.facts.mean(0) for item in items])
+        arrays["label"] = np.array([item.one.right for item in items])
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         items = self._items(split)

@@ -1,7 +1,7 @@
 """Pictures and their classes: written digits as they are, scattered over canvases, or distorted.
 
-The digits are MNIST's (or any set in its format, as Fashion-MNIST), or drawn where there are none. ``kind`` says what
-becomes of them:
+The digits are MNIST's (or any set in its format, as Fashion-MNIST), or drawn where there are none. ``kind`` says how
+they are shown:
 
 ===========  ==========================================================================================================
 plain        the pictures as they are
@@ -9,7 +9,7 @@ translated   a digit anywhere on a canvas
 cluttered    the same among pieces of other digits (Mnih et al. 2014, arXiv:1406.6247)
 two          two digits beside each other; the class is the number they make, 0 to 99
 sum          the same; the class is their sum, 0 to 18 (Ba et al. 2015, arXiv:1412.7755)
-house        house numbers: real numbers and boxes, made backgrounds (:mod:`regard.data.house_numbers`)
+house        house numbers: real numbers and boxes, generated backgrounds (:mod:`regard.data.house_numbers`)
 distorted    turned, scaled, moved, in perspective or pulled (Jaderberg et al. 2015, arXiv:1506.02025)
 addition     two distorted digits in two channels; the class is their sum, 0 to 18
 npz          pictures in a file with the arrays X_train, y_train and so on
@@ -61,7 +61,7 @@ class Config:
 
     kind: str = "plain"
     data: str = DRAWN
-    """A folder or file, the name of a known data set, or ``drawn``: digits that are made."""
+    """A folder or file, the name of a known data set, or ``drawn``: digits that are generated."""
     size: int = 0
     """Height and width of a picture; 0 is the usual one: 28, 60 for canvases, as in the paper for distortions."""
     height: int = 0
@@ -69,7 +69,7 @@ class Config:
     ordered: bool = False
     """Are the digits of a pair classes of their own, to be read one after the other? House numbers always are."""
     numbers: str = DRAWN
-    """Annotations of house numbers: a file or folder, the name of a known data set, or ``drawn``: made up."""
+    """Annotations of house numbers: a file or folder, the name of a known data set, or ``drawn``: generated."""
     most: int = 5
     """Digits of the longest house number."""
     clutter: int = 4
@@ -79,18 +79,18 @@ class Config:
     distortion: str = "RTS"
     """R, RTS, P, E or T; of distorted digits and addends."""
     binarize: bool = False
-    """Pixels are drawn, 1 with the probability that is their brightness; in training anew each time."""
+    """Sample pixels, 1 with the probability of their brightness; in training anew each time."""
     colour: bool = False
     """Does a folder hold pictures in colour?"""
     batch: int = 128
     valid: int = 5000
-    """Training pictures that are kept for validation, where there is none."""
+    """Training pictures that are held out for validation, where the data has none."""
     examples: int = 0
     """Use no more training pictures than these; 0 is all."""
     drawn: int = 20000
-    """How many digits are drawn to train on, where they are; as many again, a tenth each, to validate and test."""
+    """Generated digits to train on; a tenth as many each to validate and to test."""
     data_seed: int = 0
-    """Of everything that is made."""
+    """Seed of everything that is generated."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -119,7 +119,7 @@ class Digits(Task):
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         super().__init__(config, data, known=known)
-        self._planned = lru_cache(maxsize=4)(self._plan)
+        self._cached_plan = lru_cache(maxsize=4)(self._plan)
 
     def learn(self) -> dict[str, Any]:
         return {"sizes": self._measure(), "classes": self._names()}
@@ -130,33 +130,33 @@ class Digits(Task):
 
     @cached_property
     def pictures(self) -> dict[str, Pictures]:
-        """The digits before anything becomes of them, by split."""
+        """The digits before any change, by split."""
         config = self.config
         where = self.data or config.data
         if str(where) == DRAWN:
-            found = self._draw()
+            splits = self._draw()
         else:
             try:
                 place = locate(where)
             except ValueError as error:
                 raise ValueError(f"{error}; digits can also be made: data={DRAWN}") from None
             try:
-                found = self._read(place)
+                splits = self._read(place)
             except ValueError as error:
                 if config.kind == "folder" or (not any(place.glob("*/*.png")) and not any(place.glob("*/*.jpg"))):
                     raise
-                told = "pictures in a folder for each class are read with kind=folder size=28, or another size"
-                raise ValueError(f"{error}; {told}") from None
-            found = files.kept_apart(found, config.valid)
+                hint = "pictures in a folder for each class are read with kind=folder size=28, or another size"
+                raise ValueError(f"{error}; {hint}") from None
+            splits = files.kept_apart(splits, config.valid)
         if config.examples:
-            found["train"] = found["train"].part(slice(config.examples))
-        for split, part in found.items():
+            splits["train"] = splits["train"].part(slice(config.examples))
+        for split, part in splits.items():
             if not len(part):
                 raise ValueError(f"{where}: no picture is in the split {split!r}")
-        return found
+        return splits
 
     def _read(self, place: Path) -> dict[str, Pictures]:
-        """What lies on disk."""
+        """The pictures on disk, by split."""
         if self.config.kind == "npz":
             return files.read_npz(place)
         if self.config.kind == "folder":
@@ -167,31 +167,31 @@ class Digits(Task):
 
     @cached_property
     def house_numbers(self) -> dict[str, Numbers]:
-        """What is painted of the kind ``house``, by split."""
+        """The house numbers of the kind ``house``, by split."""
         config = self.config
         if config.numbers == DRAWN:
-            found = {}
+            splits = {}
             for number, split in enumerate(SPLITS):
                 random = np.random.default_rng([config.data_seed, number, 3])
-                found[split] = house_numbers.made(random, self.pictures[split].label, config.most)
-            return found
+                splits[split] = house_numbers.made(random, self.pictures[split].label, config.most)
+            return splits
         try:
             place = locate(config.numbers)
         except ValueError as error:
             raise ValueError(f"{error}; house numbers can also be made: numbers={DRAWN}") from None
-        found = house_numbers.read(place, config.most)
-        train, valid = found["train"], min(config.valid, len(found["train"].digits) // 2)
+        splits = house_numbers.read(place, config.most)
+        train, valid = splits["train"], min(config.valid, len(splits["train"].digits) // 2)
         if not valid:
             raise ValueError(f"{place}: one number cannot be split into training and validation")
-        return {"train": train.part(slice(valid, None)), "valid": train.part(slice(valid)), "test": found["test"]}
+        return {"train": train.part(slice(valid, None)), "valid": train.part(slice(valid)), "test": splits["test"]}
 
     def _draw(self) -> dict[str, Pictures]:
         counts = {"train": self.config.drawn, "valid": self.config.drawn // 10, "test": self.config.drawn // 10}
-        found = {}
+        splits = {}
         for number, (split, count) in enumerate(counts.items()):
             images, labels = drawn(np.random.default_rng([self.config.data_seed, number]), count)
-            found[split] = Pictures(images[:, None], labels, [str(digit) for digit in range(10)])
-        return found
+            splits[split] = Pictures(images[:, None], labels, [str(digit) for digit in range(10)])
+        return splits
 
     @property
     def size(self) -> int:
@@ -206,7 +206,7 @@ class Digits(Task):
         return DISTORTIONS[config.distortion] if config.kind in ("distorted", "addition") else 60
 
     def canvas(self, split: str) -> Canvas:
-        """What is done with the digits of a split."""
+        """How the digits of a split are painted."""
         config, digits, size = self.config, self._part(split), self.size
         digit = digits.image.shape[-1]
         if config.kind == "house":
@@ -226,8 +226,8 @@ class Digits(Task):
         if config.kind in ("distorted", "addition"):
             if config.distortion == "T" and size < digit:
                 raise ValueError(f"size = {size}: digits of {digit} × {digit} pixels cannot be moved on it")
-            each = Distorted(size, digit, config.distortion)
-            return each if config.kind == "distorted" else Addends(each, len(digits))
+            distorted = Distorted(size, digit, config.distortion)
+            return distorted if config.kind == "distorted" else Addends(distorted, len(digits))
         return Plain(size)
 
     @property
@@ -283,7 +283,7 @@ class Digits(Task):
         if split == "train":
             plan = self._drawn_plan(canvas, random or np.random.default_rng(self.config.data_seed), len(rows))
         else:
-            plan = {name: numbers[rows] for name, numbers in self._planned(split).items()}
+            plan = {name: numbers[rows] for name, numbers in self._cached_plan(split).items()}
         image = canvas.paint(part.image, rows, plan)
         if self.config.binarize:
             image = (image > plan["noise"].reshape(image.shape) / np.float32(255)).astype(np.float32)
@@ -299,7 +299,7 @@ class Digits(Task):
         return batch
 
     def _plan(self, split: str) -> Plan:
-        """The chance of a whole split that does not change."""
+        """The random choices for a whole split that stays the same."""
         random = np.random.default_rng([self.config.data_seed, SPLITS.index(split), 7])
         return self._drawn_plan(self.canvas(split), random, self.count(split))
 
@@ -344,6 +344,6 @@ class Digits(Task):
 
 def _ended(digits: np.ndarray) -> torch.Tensor:
     """Digits (n, most) with the class of the end after the last: (n, most + 1)."""
-    wide = np.pad(digits, ((0, 0), (0, 1)), constant_values=-1)
-    wide[np.arange(len(wide)), (digits >= 0).sum(1)] = 10
-    return torch.from_numpy(wide)
+    extended = np.pad(digits, ((0, 0), (0, 1)), constant_values=-1)
+    extended[np.arange(len(extended)), (digits >= 0).sum(1)] = 10
+    return torch.from_numpy(extended)

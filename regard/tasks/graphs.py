@@ -11,7 +11,7 @@ A batch is one graph, disconnected if it holds several, and is not shared betwee
 ``features``   (N, F), strided, or sparse CSR where little is in it
 ``edges``      :class:`regard.edges.Edges` of N nodes, self-loops last
 ``labels``     (N,) with −1 for unknown, or (N, C) of zeros and ones where a node may have several
-``nodes``      (M,): those that are asked
+``nodes``      (M,): those to predict
 ``turned``     of one graph with sparse features: their transpose, (F, N), with places instead of values
 =============  ========================================================================================================
 
@@ -91,7 +91,7 @@ class Graphs(Task):
     Args:
         data: a folder or a name as in ``config.data``, which it overrides; a PyG ``Data``, a NetworkX graph, or several
             by split, ``{"train": [...], "valid": [...], "test": [...]}``.
-        known: what the classes are called, and ``scale``, the mean and deviation of the features.
+        known: the names of the classes, and ``scale``, the mean and deviation of the features.
     """
 
     kind: ClassVar[str] = "graph"
@@ -105,13 +105,13 @@ class Graphs(Task):
         self.graphs = [replace(graph, self_loops=config.self_loops) for graph in self._read(classes)]
         widths = sorted({graph.features.shape[1] for graph in self.graphs})
         if len(widths) > 1 or len({graph.several for graph in self.graphs}) > 1:
-            raise ValueError(f"the graphs of a set have features and labels by_length, not {widths} features")
+            raise ValueError(f"the graphs of a set have features and labels alike, not {widths} features")
         self.several = self.graphs[0].several
         self.classes = list(classes) if classes is not None else self._classes()
         highest = self.graphs[0].labels.shape[1] if self.several else max(int(g.labels.max()) for g in self.graphs) + 1
         if highest > len(self.classes) or (self.several and highest < len(self.classes)):
             raise ValueError(f"the data has {highest} classes, and {len(self.classes)} were expected")
-        self._given = self.graphs
+        self._originals = self.graphs
         self.scale: tuple[Tensor, Tensor] | None = scale
         """Mean and deviation of each feature, where columns are normalized."""
         self._normalize()
@@ -129,8 +129,8 @@ class Graphs(Task):
         except ValueError as error:
             raise ValueError(f"{error}; generated: {', '.join(GENERATED)}") from None
         settings: dict[str, Any] = dict(subset=config.subset, symmetric=config.symmetric, seed=config.data_seed)
-        if (folder / _KEPT).exists():
-            return _kept(folder / _KEPT)
+        if (folder / _GRAPHS).exists():
+            return _load_graphs(folder / _GRAPHS)
         return graph_files.read(folder, classes=classes, **settings)
 
     def _classes(self) -> list[str]:
@@ -194,21 +194,21 @@ class Graphs(Task):
         """Classes and scale; the graphs too, if they came as objects."""
         scale = None if self.scale is None else [part.tolist() for part in self.scale]
         came_as_object = self.data is not None and is_foreign(self.data)
-        files = {_KEPT: _keep(self._given)} if came_as_object else {}
+        files = {_GRAPHS: _save_graphs(self._originals)} if came_as_object else {}
         return {"classes": self.classes, "scale": scale}, files
 
     @classmethod
     def unpack(cls, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
-        scale = facts["scale"]
-        known = None if scale is None else (torch.tensor(scale[0]), torch.tensor(scale[1]))
-        return {"classes": facts["classes"], "scale": known}
+        lists = facts["scale"]
+        scale = None if lists is None else (torch.tensor(lists[0]), torch.tensor(lists[1]))
+        return {"classes": facts["classes"], "scale": scale}
 
     def _home(self) -> str | None:
         return None if self.data is not None and is_foreign(self.data) else super()._home()
 
     @classmethod
     def found(cls, folder: Path) -> Path | None:
-        return folder if (folder / _KEPT).exists() else None
+        return folder if (folder / _GRAPHS).exists() else None
 
     def _chosen(self, split: str) -> list[Graph]:
         check_split(split)
@@ -221,8 +221,8 @@ class Graphs(Task):
         code = 0
         for graph in graphs:
             code = zlib.crc32(graph.labels.numpy().tobytes(), zlib.crc32(graph.index.numpy().tobytes(), code))
-        cut = ("neighbours", "hops", "self_loops", "batch_graphs", "batch_nodes")
-        return {"split": split, "content": code, **{name: getattr(self.config, name) for name in cut}}
+        settings = ("neighbours", "hops", "self_loops", "batch_graphs", "batch_nodes")
+        return {"split": split, "content": code, **{name: getattr(self.config, name) for name in settings}}
 
 
 def _one(graphs: Sequence[Graph]) -> Graph:
@@ -237,8 +237,8 @@ class Adapted:
     """A loader of PyG (``NeighborLoader``, ``DataLoader`` …) as one of ours: its mini-batches become our batches.
 
     Of a mini-batch with ``batch_size`` that many first nodes are predicted, of another those with a known label. Where
-    such a loader was stopped in the middle of an epoch, it goes on after as many batches as there were, but their
-    order is its own.
+    such a loader was stopped in the middle of an epoch, it goes on after as many batches as it had given, but in
+    its own order.
     """
 
     def __init__(self, loader: Iterable[Any], *, self_loops: bool = True):
@@ -258,8 +258,8 @@ class Adapted:
     def _convert(self, data: Any) -> Batch:
         (graph,) = foreign(data)
         seeds = getattr(data, "batch_size", None)
-        known = graph.labels.new_ones(len(graph)) if graph.several else graph.labels >= 0
-        nodes = known.nonzero()[:, 0] if seeds is None else torch.arange(int(seeds))
+        labelled = graph.labels.new_ones(len(graph)) if graph.several else graph.labels >= 0
+        nodes = labelled.nonzero()[:, 0] if seeds is None else torch.arange(int(seeds))
         edges = Edges(graph.index, len(graph), self_loops=self._self_loops)
         return {"features": graph.features, "edges": edges, "labels": graph.labels, "nodes": nodes}
 
@@ -276,18 +276,18 @@ def metrics(logits: Tensor, labels: Tensor) -> dict[str, float]:
     """Accuracy of the likeliest class, or micro-F1 of the labels that are likelier than not, in percent."""
     if labels.ndim == 1:
         return {"accuracy": 100 * float((logits.argmax(-1) == labels).double().mean())}
-    said, true = logits > 0, labels > 0.5
-    hits, wrong = int((said & true).sum()), int((said ^ true).sum())
+    predicted, right = logits > 0, labels > 0.5
+    hits, wrong = int((predicted & right).sum()), int((predicted ^ right).sum())
     return {"f1": 100 * 2 * hits / max(2 * hits + wrong, 1)}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# A graph that came as an object is kept with the run
+# A graph that was given as an object is saved with the run
 
-_KEPT = "graphs.safetensors"
+_GRAPHS = "graphs.safetensors"
 
 
-def _keep(graphs: Sequence[Graph]) -> bytes:
+def _save_graphs(graphs: Sequence[Graph]) -> bytes:
     tensors: dict[str, Tensor] = {}
     names: dict[str, str] = {}
     for number, graph in enumerate(graphs):
@@ -307,7 +307,7 @@ def _keep(graphs: Sequence[Graph]) -> bytes:
     return safetensors.torch.save({key: tensor.contiguous().clone() for key, tensor in tensors.items()}, metadata=names)
 
 
-def _kept(path: Path) -> list[Graph]:
+def _load_graphs(path: Path) -> list[Graph]:
     tensors = safetensors.torch.load_file(path)
     with safetensors.safe_open(path, "pt") as file:
         names = {key: json.loads(text) for key, text in (file.metadata() or {}).items()}

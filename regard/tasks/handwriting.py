@@ -1,12 +1,12 @@
-"""Text in, strokes of a pen out; or strokes that go on from strokes.
+"""Text in, strokes of a pen out; or strokes in, the strokes that follow out.
 
 ``data`` is a file or folder of :mod:`regard.data.strokes` (IAM-OnDB, drawings, one's own JSON lines) or ``letters``:
-lines in a stroke font of our own, made up (:mod:`regard.data.letters`). With ``text = false`` the texts are left out,
+lines generated in a stroke font of our own (:mod:`regard.data.letters`). With ``text = false`` the texts are left out,
 and systems predict points from points alone; ``join`` puts drawings beside each other.
 
 A batch has ``points`` (B, T + 1, 3), offsets with mean 0 and variance 1 over the training data and whether the pen is
 lifted, from zeros where the line begins; ``lengths`` (B,), the points that follow; and with texts ``text`` (B, U),
-numbers of characters (0 for one that is not known), ``text_lengths`` (B,), and ``rests``: each line then ends with a
+numbers of characters (0 for unknown ones), ``text_lengths`` (B,), and ``rests``: each line then ends with a
 point where the pen rests, so that systems learn when a line is finished.
 """
 
@@ -53,11 +53,11 @@ class Config:
     """Which lines, and what becomes of them."""
 
     data: str = LETTERS
-    """A file, a folder, the name of a known data set, or ``letters``: lines that are made."""
+    """A file, a folder, the name of a known data set, or ``letters``: lines that are generated."""
     file: str = ""
     """Which file of a folder."""
     text: bool = True
-    """Whether systems are told the text."""
+    """Whether systems read the text."""
     batch: int = 32
     """Lines."""
     every: int = 1
@@ -69,15 +69,15 @@ class Config:
     min_count: int = 10
     """How often a character must occur to be known."""
     longest: int = 20
-    """The most characters of a made line."""
+    """The most characters of a generated line."""
     train_size: int = 6000
-    """Made lines."""
+    """Generated lines."""
     valid_size: int = 200
     test_size: int = 200
     skip_bad: bool = False
     """Count and leave out lines of a file that cannot be read."""
     data_seed: int = 0
-    """Of made lines."""
+    """Seed of generated lines."""
 
     def __post_init__(self) -> None:
         at_least(self, "batch", "every", "join", "min_count", longest=2, max_points=2)
@@ -110,7 +110,7 @@ class Item:
 
     @property
     def told(self) -> str:
-        """All that the system is told."""
+        """All the text that the system reads, that of the primed points first."""
         return f"{self.primed} {self.text}" if self.primed else self.text
 
 
@@ -160,8 +160,8 @@ class Handwriting(AskedTask):
 
     @property
     def alphabet(self) -> str:
-        """The characters that it knows, in a line."""
-        return "".join(each for each in self.known["characters"] if each != " ")
+        """The known characters, without the blank, as one text."""
+        return "".join(character for character in self.known["characters"] if character != " ")
 
     def learn(self) -> dict[str, Any]:
         lines = self.lines("train")
@@ -176,8 +176,8 @@ class Handwriting(AskedTask):
         pace = len(moves) / max(1, counts.total())
         return {
             "characters": sorted(c for c, count in counts.items() if count >= self.config.min_count),
-            "mean": [float(each) for each in self.mean],
-            "deviation": [float(each) for each in deviation],
+            "mean": [float(value) for value in self.mean],
+            "deviation": [float(value) for value in deviation],
             "pace": pace if counts else 1.0,
             "sample": [line.text for line in lines[:5] if line.text],
             "alone": metrics.fit_mixture(self.normalized(moves)),
@@ -217,25 +217,25 @@ class Handwriting(AskedTask):
         config = self.config
         if self.made:
             size, key = getattr(config, f"{split}_size"), (config.data_seed, SPLITS.index(split))
-            found = [self._drawn(np.random.default_rng([*key, row]), f"{split} {row}") for row in range(size)]
+            lines = [self._drawn(np.random.default_rng([*key, row]), f"{split} {row}") for row in range(size)]
         elif split in self._read:
-            found = self._read[split]
+            lines = self._read[split]
         else:
             raise ValueError(f"{self.place}: there are no lines for {split!r}, only for {', '.join(self._read)}")
         if config.join > 1:
-            found = strokes.joined(found, config.join, np.random.default_rng(config.data_seed).permutation)
+            lines = strokes.joined(lines, config.join, np.random.default_rng(config.data_seed).permutation)
         if config.every > 1:
-            found = [line._replace(points=strokes.thinned(line.points, config.every), letters=None) for line in found]
-        kept = [line for line in found if 2 <= len(line.points) <= config.max_points + 1]
-        kept = [line for line in kept if line.text] if config.text else kept
-        if not kept:
-            if not found:
+            lines = [line._replace(points=strokes.thinned(line.points, config.every), letters=None) for line in lines]
+        usable = [line for line in lines if 2 <= len(line.points) <= config.max_points + 1]
+        usable = [line for line in usable if line.text] if config.text else usable
+        if not usable:
+            if not lines:
                 raise ValueError(f"{self.place}: too few drawings for {split!r} to join {config.join}; say join=1")
-            wanted = "a text and at most" if config.text else "at most"
-            wanted = f"{wanted} {config.max_points} points"
-            raise ValueError(f"{self.place}: none of {len(found)} lines for {split!r} has {wanted}")
-        self.left_out[split] = len(found) - len(kept)
-        return kept
+            condition = "a text and at most" if config.text else "at most"
+            condition = f"{condition} {config.max_points} points"
+            raise ValueError(f"{self.place}: none of {len(lines)} lines for {split!r} has {condition}")
+        self.left_out[split] = len(lines) - len(usable)
+        return usable
 
     def _drawn(self, random: np.random.Generator, name: str) -> Line:
         return letters.draw(letters.words(random, self.config.longest), random, name)
@@ -275,12 +275,12 @@ class Handwriting(AskedTask):
         settings = {name: value for name, value in dataclasses.asdict(config).items() if name not in _PLACES}
         identity = {"split": split, "seed": seed, "shuffle": shuffle, "config": settings, "lines": len(lines)}
         identity["strokes"] = zlib.crc32(b"".join(line.points.tobytes() for line in lines))
-        told = f"{len(lines):,} lines, {int(lengths.sum()):,} points"
-        if left := self.left_out[split]:
-            told += f"; {left:,} left out, of more than {config.max_points:,} points"
-            told += " or without a text" if config.text else ""
-        told += f"; {self.bad}" if self.bad.total else ""
-        return loader_of(make, len(rows(0)), identity, told)
+        report = f"{len(lines):,} lines, {int(lengths.sum()):,} points"
+        if dropped := self.left_out[split]:
+            report += f"; {dropped:,} left out, of more than {config.max_points:,} points"
+            report += " or without a text" if config.text else ""
+        report += f"; {self.bad}" if self.bad.total else ""
+        return loader_of(make, len(rows(0)), identity, report)
 
     def _batch(self, items: Sequence[Item], *, rests: bool = False) -> Batch:
         lengths = np.array([len(item.points) - 1 + rests for item in items])
@@ -316,22 +316,22 @@ class Handwriting(AskedTask):
 
     def asked(self, text: str, *, bias: float = 0.0, seed: int = 0, points: int = 0, style: int | None = None) -> Item:
         """What to write: a text, or ``points`` in number without one; in the style of a test line."""
-        begun, primed = np.zeros((1, 3), np.float32), ""
+        start, primed = np.zeros((1, 3), np.float32), ""
         if style is not None:
             line = self.item("test", style)
-            begun, primed = line.points, line.text
+            start, primed = line.points, line.text
         if not self.config.text:
-            return Item("", begun, bias=bias, seed=seed, most=points)
+            return Item("", start, bias=bias, seed=seed, most=points)
         text = clean(text)
         if not text:
             raise ValueError("there is nothing to write")
         if len(text) > LONGEST:
             raise ValueError(f"a line has at most {LONGEST} characters, not {len(text)}")
         if unknown := self.unknown(text):
-            many = ", ".join(map(repr, unknown[:5])) + (" …" if len(unknown) > 5 else "")
-            raise ValueError(f"it cannot write {many}: it knows {self.alphabet}")
+            listed = ", ".join(map(repr, unknown[:5])) + (" …" if len(unknown) > 5 else "")
+            raise ValueError(f"it cannot write {listed}: it knows {self.alphabet}")
         most = int(SLOWEST * self.known["pace"] * len(text)) + SPARE
-        return Item(text, begun, primed, bias=bias, seed=seed, most=most)
+        return Item(text, start, primed, bias=bias, seed=seed, most=most)
 
     def read(self, question: Any) -> Item:
         options = {"bias": float(question.bias), "seed": question.seed, "style": question.style}
@@ -372,14 +372,14 @@ class Handwriting(AskedTask):
         by templates reads (``read``), and how many of the data itself (``read_data``)."""
         if not found:
             return {}
-        close = [abs(len(one.points) / (len(item.points) - 1) - 1) <= 0.2 for item, one in found]
+        close = [abs(len(written.points) / (len(item.points) - 1) - 1) <= 0.2 for item, written in found]
         values = {
-            "stopped": 100 * float(np.mean([one.stopped for _, one in found])),
-            "length": 100 * float(np.mean([one.stopped and near for near, (_, one) in zip(close, found)])),
+            "stopped": 100 * float(np.mean([written.stopped for _, written in found])),
+            "length": 100 * float(np.mean([written.stopped and near for near, (_, written) in zip(close, found)])),
         }
         if self.made:
             reader, texts = metrics.Reader(letters.templates()), [item.text for item, _ in found]
-            values["read"] = _share_read(reader, [one.points for _, one in found], texts)
+            values["read"] = _share_read(reader, [written.points for _, written in found], texts)
             values["read_data"] = _share_read(reader, [item.points for item, _ in found], texts)
         return values
 

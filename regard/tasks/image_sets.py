@@ -35,7 +35,7 @@ class Config(ImageConfig):
     """Which images, and which labels."""
 
     most_frequent: int = 100
-    """Nouns that are labels, where labels are found in captions."""
+    """How many nouns are labels, where labels come from captions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,7 +44,7 @@ class Config(ImageConfig):
 
 class ImageSets(ImageTask):
     """Images in, sets out; see the module's docstring. What is known without the data: ``labels``, the ``frequent``
-    ones, which one would name without looking, the largest set, ``most``, and the forms of ``nouns``."""
+    ones, the best constant prediction, the largest set, ``most``, and the forms of ``nouns``."""
 
     kind: ClassVar[str] = "classifier"
     unit: ClassVar[str] = "images"
@@ -65,10 +65,10 @@ class ImageSets(ImageTask):
             return {"labels": names, "frequent": names[:1], "most": self.config.objects, "nouns": []}
         train = self._part("train")
         if self._captioned:
-            nouns = Nouns.learn([each.captions for each in train], self.config.most_frequent)
-            labels, sets = nouns.known, [nouns.of(each.captions) for each in train]
+            nouns = Nouns.learn([entry.captions for entry in train], self.config.most_frequent)
+            labels, sets = nouns.known, [nouns.of(entry.captions) for entry in train]
         else:
-            nouns, sets = Nouns([], []), [each.labels for each in train]
+            nouns, sets = Nouns([], []), [entry.labels for entry in train]
             labels = metrics.ranked(sets)
         if not labels:
             raise ValueError(f"{self.data or self.config.data}: no label is in it")
@@ -96,7 +96,7 @@ class ImageSets(ImageTask):
         return self.part_of(self._photographs, split)
 
     def photographs_of(self, split: str) -> list[Photograph]:
-        return [each.photograph for each in self._part(split)]
+        return [entry.photograph for entry in self._part(split)]
 
     def right(self, split: str, rows: Sequence[int]) -> list[list[str]]:
         """The known labels of some images of a split; of scenes of ``train`` those of the first epoch."""
@@ -123,9 +123,9 @@ class ImageSets(ImageTask):
         if self.generated:
 
             def make(rows: range, epoch: int, k: int) -> Batch:
-                seen = [self.scene(split, row, *((seed, epoch) if shuffle else (0, 0))) for row in rows]
-                labels = self._marked([scenes.labels(scene.things) for scene in seen])
-                return {**pixels_of([scene.image for scene in seen]), "labels": labels}
+                images = [self.scene(split, row, *((seed, epoch) if shuffle else (0, 0))) for row in rows]
+                labels = self._marked([scenes.labels(scene.things) for scene in images])
+                return {**pixels_of([scene.image for scene in images]), "labels": labels}
 
             return drawn(make, number, size, identity, f"{number:,} scenes an epoch")
         labels, features = self._marked(self.right(split, range(number))), self.features(split)
@@ -149,24 +149,24 @@ class ImageSets(ImageTask):
         mean over labels, ``iou``, the mean over images; the ``f1_frequent`` of always naming the most frequent labels
         of training; and ``size_error``, by how many labels a set is too large or too small. Of scenes also how often a
         label that is right points at its object (``pointing``; ``chance`` is that of a random cell)."""
-        wanted = self.right(split, range(len(found)))
-        named = [each.labels for each in found]
-        values = metrics.overlap(named, wanted)
-        values["f1_class"] = metrics.per_class(named, wanted)
-        values["f1_frequent"] = metrics.overlap([self.known["frequent"]] * len(wanted), wanted)["f1"]
-        values["size_error"] = metrics.cardinality_error(named, wanted)
-        return values | (self._pointed(split, found) if self.generated else {})
+        right = self.right(split, range(len(found)))
+        predicted = [answer.labels for answer in found]
+        values = metrics.overlap(predicted, right)
+        values["f1_class"] = metrics.per_class(predicted, right)
+        values["f1_frequent"] = metrics.overlap([self.known["frequent"]] * len(right), right)["f1"]
+        values["size_error"] = metrics.cardinality_error(predicted, right)
+        return values | (self._pointing(split, found) if self.generated else {})
 
-    def _pointed(self, split: str, found: Sequence[Any]) -> dict[str, float]:
-        """Of the last attention, the mean of its heads."""
+    def _pointing(self, split: str, answers: Sequence[Any]) -> dict[str, float]:
+        """How often the last attention, the mean of its heads, points at the object of a right label."""
         maps, boxes = [], []
-        for row, one in enumerate(found):
-            there = {thing.name: thing.box for thing in self.scene(split, row).things}
-            looked = list(one.weights.values())[-1:]
-            for place, label in enumerate(one.labels):
-                if looked and label in there:
-                    maps.append(looked[0].reshape(-1, *looked[0].shape[-2:]).mean(0)[place].numpy())
-                    boxes.append(there[label])
+        for row, answer in enumerate(answers):
+            boxes_of = {thing.name: thing.box for thing in self.scene(split, row).things}
+            maps_of_last = list(answer.weights.values())[-1:]
+            for place, label in enumerate(answer.labels):
+                if maps_of_last and label in boxes_of:
+                    maps.append(maps_of_last[0].reshape(-1, *maps_of_last[0].shape[-2:]).mean(0)[place].numpy())
+                    boxes.append(boxes_of[label])
         if not maps:
             return {}
         hits, chance = pointing.pointing_game(np.stack(maps), boxes)

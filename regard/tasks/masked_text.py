@@ -1,7 +1,7 @@
-"""Running text with holes: some tokens of a window are hidden, and all others say what they were.
+"""Running text with holes: some tokens of a window are hidden, to be predicted from all others.
 
-A batch has ``source`` (B, S) from bos to eos, ``source_lengths`` (B,), ``segments`` (B, S) and ``wanted`` (B, S): what
-stood at a hidden place, 0 elsewhere. Of the tokens, ``hidden`` of 1 are chosen; of these 80 % are replaced by the token
+A batch has ``source`` (B, S) from bos to eos, ``source_lengths`` (B,), ``segments`` (B, S) and ``wanted`` (B, S): the
+token at a hidden place, 0 elsewhere. Of the tokens, ``hidden`` of 1 are chosen; of these 80 % are replaced by the token
 of unknown words, which subwords never need, 10 % by a random one, and 10 % stay. With ``pairs`` a window has two parts,
 and half of the second parts are from elsewhere in the text: ``follows`` (B,) is 1 where the second part follows.
 
@@ -33,7 +33,7 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Config(RunningConfig):
-    """Which text, and what is hidden of it."""
+    """Which text, and how much of it is hidden."""
 
     hidden: float = 0.15
     """The share of tokens that are to be restored."""
@@ -47,7 +47,7 @@ class Config(RunningConfig):
 
 
 class Holes(NamedTuple):
-    """A text as ids, from bos to eos, with the token of unknown words at the ``places`` of what is hidden."""
+    """A text as ids, from bos to eos, with the token of unknown words at the hidden ``places``."""
 
     ids: tuple[int, ...]
     places: tuple[int, ...]
@@ -74,14 +74,14 @@ class MaskedText(RunningTask):
         framed, segments, follows = [], [], []
         for window in windows:
             parts, after = self._parts(window, ids, random)
-            framed.append(np.concatenate([[BOS], *(each for part in parts for each in (part, [EOS]))]))
+            framed.append(np.concatenate([[BOS], *(piece for part in parts for piece in (part, [EOS]))]))
             segments.append([0] * (len(parts[0]) + 2) + [1] * (len(framed[-1]) - len(parts[0]) - 2))
             follows.append(after)
         source, lengths = pad(Ragged.of(framed), np.arange(len(framed)))
-        wanted, shown = self._hide(source.numpy(), random)
+        targets, shown = self._hide(source.numpy(), random)
         kinds, _ = pad(Ragged.of(segments), np.arange(len(framed)))
         batch = {"source": torch.from_numpy(shown), "source_lengths": lengths, "segments": kinds}
-        batch["wanted"] = torch.from_numpy(wanted)
+        batch["wanted"] = torch.from_numpy(targets)
         return {**batch, "follows": torch.tensor(follows)} if self.config.pairs else batch
 
     def _parts(self, window: np.ndarray, ids: np.ndarray, random: np.random.Generator) -> tuple[list[np.ndarray], int]:
@@ -95,16 +95,16 @@ class MaskedText(RunningTask):
         return [window[:half], window[half:] if follows else ids[place : place + len(window) - half]], follows
 
     def _hide(self, source: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """What is to be restored, (B, S), and the text as it is shown."""
+        """The tokens to predict, (B, S), 0 elsewhere, and the text with holes."""
         real = source > UNKNOWN
         drawn = np.where(real, random.random(source.shape), 2.0)
         chosen = drawn < self.config.hidden
         chosen |= (drawn == drawn.min(1, keepdims=True)) & real  # at least one of each
-        wanted = np.where(chosen, source, 0)
-        how = random.random(source.shape)
-        strange = random.integers(len(SPECIAL), len(self.tokenizer), source.shape)
-        shown = np.where(chosen & (how < 0.8), UNKNOWN, np.where(chosen & (how >= 0.9), strange, source))
-        return wanted, shown
+        targets = np.where(chosen, source, 0)
+        fate = random.random(source.shape)
+        random_tokens = random.integers(len(SPECIAL), len(self.tokenizer), source.shape)
+        shown = np.where(chosen & (fate < 0.8), UNKNOWN, np.where(chosen & (fate >= 0.9), random_tokens, source))
+        return targets, shown
 
     # -----------------------------------------------------------------------------------------------------------------
     # Questions

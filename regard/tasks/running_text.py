@@ -1,4 +1,4 @@
-"""Running text to go on with: windows of characters or subwords, each token predicted from those before it.
+"""Running text to continue: windows of characters or subwords, each token predicted from those before it.
 
 A batch has ``target`` (B, T + 1), windows that follow each other in a text, and ``target_lengths`` (B,), the number T
 of tokens to predict: all but the first. To complete a text, a batch has ``prompt`` (B, P) and ``wanted`` (B,), the
@@ -38,7 +38,7 @@ class Prompt(NamedTuple):
 
 
 class RunningText(RunningTask):
-    """Text to go on with; see the module's docstring."""
+    """Text to continue; see the module's docstring."""
 
     kind: ClassVar[str] = "completer"
     settings: ClassVar[type] = RunningConfig
@@ -97,20 +97,20 @@ class RunningText(RunningTask):
         try:
             prompts = [self.decode(self.item("test", number).ids) for number in range(min(3, SHOWN))]
         except (ValueError, OSError):
-            prompts = [prompt for prompt in BEGINNINGS if self._known(prompt)]
+            prompts = [prompt for prompt in BEGINNINGS if self._is_known(prompt)]
         return [{"prompt": prompt, "length": 200} for prompt in prompts if prompt]
 
-    def _known(self, text: str) -> bool:
+    def _is_known(self, text: str) -> bool:
         return UNKNOWN not in self._numbers(text).tolist()
 
     def window(self, tokens: Sequence[int]) -> Batch:
-        """The last tokens of a text, as many as are read at once, as a batch of one whose weights can be looked at."""
+        """The last tokens of a text, as many as are read at once, as a batch of one to show weights of."""
         cut = torch.tensor([list(tokens)[-self.config.length :]])
         framed = torch.cat([cut, torch.zeros_like(cut[:, :1])], 1)
         return {"target": framed, "target_lengths": torch.tensor([cut.shape[1] - 1])}
 
     def write(self, tokens: Sequence[int], item: Prompt) -> Words:
-        """What was added, as text with its beginning; labels are its own tokens, with spaces made visible."""
+        """The added tokens, as text with its beginning; labels are its own tokens, with spaces made visible."""
         return Words(self.labels(tokens), text=self.decode([*item.ids, *tokens]))
 
     def labels(self, tokens: Sequence[int]) -> list[str]:
@@ -119,8 +119,8 @@ class RunningText(RunningTask):
         return ["".join(SIGNS.get(c, c) for c in piece) if not piece.strip() else piece.strip() for piece in pieces]
 
     def measures(self, split: str, means: Mapping[str, float]) -> dict[str, float]:
-        """What is told of a system's means over a split: nats and bits a token and a character, and perplexity."""
+        """A system's means over a split, and from them nats and bits per token and character, and perplexity."""
         nats = means["nll"]
-        each = nats / self.characters(split)
-        bits = {"bits_per_token": nats / math.log(2), "bits_per_character": each / math.log(2)}
-        return {**means, "nats_per_character": each, **bits, "perplexity": math.exp(nats)}
+        per_character = nats / self.characters(split)
+        bits = {"bits_per_token": nats / math.log(2), "bits_per_character": per_character / math.log(2)}
+        return {**means, "nats_per_character": per_character, **bits, "perplexity": math.exp(nats)}

@@ -1,8 +1,8 @@
 """Sentences, or pairs of them, to be classified: sentiment, kinds of questions, acceptability, entailment, paraphrase.
 
 ``data`` is a file or folder in one of the formats of :mod:`regard.data.sentences`, of which ``files`` names one set; or
-``agreement``: made sentences that end before their verb, to be told singular or plural
-(:mod:`regard.data.made_text`); or ``echo``: made pairs, to be told whether both speak of the same noun.
+``agreement``: generated sentences that end before their verb, to be classified as singular or plural
+(:mod:`regard.data.made_text`); or ``echo``: generated pairs, to be classified by whether both have the same noun.
 
 A batch has ``source`` (B, S) from bos to eos, ``source_lengths`` (B,) and ``label`` (B,); of pairs also ``second``
 (B, S₂), which ends with eos, and ``second_lengths``. Sentences of a batch are of like length.
@@ -65,7 +65,7 @@ class Config:
     train_size: int = 10000
     valid_size: int = 500
     test_size: int = 1000
-    """Made sentences."""
+    """Generated sentences."""
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -116,11 +116,11 @@ class Sentences(AskedTask):
         for split in SPLITS:  # now, and not when a long training is measured
             for one in self._read[split]:
                 self._check(one, labels, bool(train[0].second))
-        said = [text for one in train for text in (one.text, one.second) if text]
+        texts = [text for one in train for text in (one.text, one.second) if text]
         config = self.config
         options: dict[str, Any] = {"level": config.level, "vocab": config.vocab, "lowercase": config.lowercase}
         tokens = self.config.tokens
-        tokenizer = tokenizer_of(tokens) if tokens else Tokenizer.train(said, **options)
+        tokenizer = tokenizer_of(tokens) if tokens else Tokenizer.train(texts, **options)
         return {"tokenizer": tokenizer, "labels": labels, "pairs": bool(train[0].second)}
 
     def pack(self) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -134,8 +134,8 @@ class Sentences(AskedTask):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        found = {"vocab": len(self.tokenizer), "classes": len(self.classes), "longest": self.config.max_length}
-        return {**found, "pairs": self.known["pairs"]}
+        sizes = {"vocab": len(self.tokenizer), "classes": len(self.classes), "longest": self.config.max_length}
+        return {**sizes, "pairs": self.known["pairs"]}
 
     @property
     def _most(self) -> int:
@@ -158,30 +158,30 @@ class Sentences(AskedTask):
 
     @cached_property
     def _subjects(self) -> dict[str, list[int]]:
-        return {split: [each.subject for each in self._agreement(split)] for split in SPLITS}
+        return {split: [sentence.subject for sentence in self._agreement(split)] for split in SPLITS}
 
     def _agreement(self, split: str) -> list[made_text.Sentence]:
         random = np.random.default_rng([SPLITS.index(split), 7])
         return [made_text.sentence(random) for _ in range(getattr(self.config, f"{split}_size"))]
 
     def _echo(self, split: str) -> list[Labelled]:
-        random, found = np.random.default_rng([SPLITS.index(split), 8]), []
+        random, pairs = np.random.default_rng([SPLITS.index(split), 8]), []
         for _ in range(getattr(self.config, f"{split}_size")):
             one, other = (made_text.sentence(random, 6) for _ in range(2))
             same = random.random() < 0.5
             noun = one.words[one.subject] if same else other.words[other.subject]
             words = [*other.words[: other.subject], noun, *other.words[other.subject + 1 :]]
             label = "same" if noun == one.words[one.subject] else "other"
-            found.append(Labelled(" ".join(one.words), label, " ".join(words)))
-        return found
+            pairs.append(Labelled(" ".join(one.words), label, " ".join(words)))
+        return pairs
 
     @cached_property
     def _read(self) -> dict[str, list[Labelled]]:
         if self._where == AGREEMENT:
-            made = {split: self._agreement(split) for split in SPLITS}
+            splits = {split: self._agreement(split) for split in SPLITS}
             return {
-                split: [Labelled(" ".join(one.words), made_text.NUMBERS[one.plural]) for one in each]
-                for split, each in made.items()
+                split: [Labelled(" ".join(one.words), made_text.NUMBERS[one.plural]) for one in part]
+                for split, part in splits.items()
             }
         if self._where == ECHO:
             return {split: self._echo(split) for split in SPLITS}
@@ -195,23 +195,23 @@ class Sentences(AskedTask):
     def _encode_all(self, split: str) -> list[Item]:
         numbers = {label: number for number, label in enumerate(self.known["labels"])}
         subjects = self._subjects[split] if self._where == AGREEMENT else None
-        found = []
+        items = []
         for row, one in enumerate(self._read[split]):
             self._check(one, numbers, self.known["pairs"])
-            ids, second = (self._cut(each) for each in self._ids(one))
-            found.append(Item(ids, second, numbers[one.label], 1 + subjects[row] if subjects else -1))
+            ids, second = (self._cut(tokens) for tokens in self._ids(one))
+            items.append(Item(ids, second, numbers[one.label], 1 + subjects[row] if subjects else -1))
         if split == "train" and self.config.share < 1:
-            order = np.random.default_rng(0).permutation(len(found))
-            found = [found[row] for row in sorted(order[: max(1, int(self.config.share * len(found)))])]
-        return found
+            order = np.random.default_rng(0).permutation(len(items))
+            items = [items[row] for row in sorted(order[: max(1, int(self.config.share * len(items)))])]
+        return items
 
     def _check(self, one: Labelled, labels: Collection[str], pairs: bool) -> None:
         where = one.place or self._where
         if one.label not in labels:
             raise ValueError(f"{where}: the label {one.label!r} was never seen in training, only {', '.join(labels)}")
         if bool(one.second) != pairs:
-            there, known = ("two sentences", "one") if one.second else ("one sentence", "two")
-            raise ValueError(f"{where}: {there} in a line, and {known} in those of training")
+            this, others = ("two sentences", "one") if one.second else ("one sentence", "two")
+            raise ValueError(f"{where}: {this} in a line, and {others} in those of training")
 
     def _cut(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         most = self._most
@@ -222,13 +222,13 @@ class Sentences(AskedTask):
             if question.example >= self.count("test"):
                 raise ValueError(f"example {question.example}: the test split has {self.count('test'):,}, from 0")
             return self.item("test", question.example)
-        asked = Labelled(clean(question.text), "", clean(getattr(question, "second", "")))
-        if not asked.text or (self.known["pairs"] and not asked.second):
+        sentence = Labelled(clean(question.text), "", clean(getattr(question, "second", "")))
+        if not sentence.text or (self.known["pairs"] and not sentence.second):
             raise ValueError("there is nothing to read: the sentence is empty")
-        ids, second = self._ids(asked)
-        for each in (ids, second):
-            if len(each) > self._most:
-                raise ValueError(f"the sentence has {len(each):,} tokens, and at most {self._most:,} are read")
+        ids, second = self._ids(sentence)
+        for tokens in (ids, second):
+            if len(tokens) > self._most:
+                raise ValueError(f"the sentence has {len(tokens):,} tokens, and at most {self._most:,} are read")
         return Item(ids, second)
 
     def item(self, split: str, number: int) -> Item:
@@ -257,13 +257,13 @@ class Sentences(AskedTask):
         the last look lies on the subject."""
         items = self._items(split)[: len(found)]
         right = np.array([item.label for item in items])
-        chosen = np.array([int(each.probabilities.argmax()) for each in found])
+        chosen = np.array([int(answer.probabilities.argmax()) for answer in found])
         values = metrics.scores(right, chosen, len(self.classes))
-        looks = [each.weights for each in found if each.weights]
+        looks = [answer.weights for answer in found if answer.weights]
         if self._where == AGREEMENT and looks:
             name = next(reversed(looks[0]))
             on = [
-                float(each[name][..., len(i.ids) - 1, i.subject].mean()) for each, i in zip(looks, items, strict=True)
+                float(look[name][..., len(i.ids) - 1, i.subject].mean()) for look, i in zip(looks, items, strict=True)
             ]
             values["subject"] = 100 * float(np.mean(on))
         return values
@@ -278,11 +278,11 @@ class Sentences(AskedTask):
 
     @staticmethod
     def _batch(items: Sequence[Item]) -> Batch:
-        every = np.arange(len(items))
-        source, lengths = pad(Ragged.of([item.ids for item in items]), every)
+        rows = np.arange(len(items))
+        source, lengths = pad(Ragged.of([item.ids for item in items]), rows)
         batch = {"source": source, "source_lengths": lengths, "label": torch.tensor([item.label for item in items])}
         if items[0].second:
-            batch["second"], batch["second_lengths"] = pad(Ragged.of([item.second for item in items]), every)
+            batch["second"], batch["second_lengths"] = pad(Ragged.of([item.second for item in items]), rows)
         return batch
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
@@ -290,9 +290,9 @@ class Sentences(AskedTask):
         lengths = [len(item.ids) + len(item.second) for item in items]
         content = zlib.crc32(np.concatenate([item.ids for item in items]).tobytes())
         identity = {**self.identity(split, seed, shuffle), "content": content}
-        often = Counter(self.classes[item.label] for item in items)
-        told = ", ".join(f"{name} ({count:,})" for name, count in often.most_common(6))
-        report = f"{len(items):,} sentences: {told}"
+        counts = Counter(self.classes[item.label] for item in items)
+        classes = ", ".join(f"{name} ({count:,})" for name, count in counts.most_common(6))
+        report = f"{len(items):,} sentences: {classes}"
 
         def make(rows: np.ndarray, epoch: int, k: int) -> Batch:
             return self._batch([items[row] for row in rows])

@@ -5,8 +5,8 @@ espeak-ng say, or ``tones``, words of a language without meaning that a synthesi
 (:mod:`regard.data.made_speech`). Transcripts are lower case without punctuation.
 
 Sentences of ``made`` are the lines of ``text``, or of a small grammar if it is empty. The last tenth of them is for
-validation and for test; ``voices`` say those of training and validation, and ``test_voice``, which nobody has heard,
-those of test.
+validation and for test; ``voices`` say those of training and validation, and ``test_voice``, which is new to the
+system, those of test.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Speech(SoundTask):
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         super().__init__(config, data, known=known)
-        self._kept = lru_cache(maxsize=256)(self._heard)
+        self._cached_item = lru_cache(maxsize=256)(self._load_item)
 
     @cached_property
     def bad(self) -> BadLines:
@@ -104,7 +104,7 @@ class Speech(SoundTask):
         train = self._part("train")
         first = train[0].frames
         width = 0 if first is None else first.shape[1] * (3 if self.config.deltas else 1)
-        return {"words": sorted({" ", *(letter for each in train for letter in each.text)}), "width": width}
+        return {"words": sorted({" ", *(letter for utterance in train for letter in utterance.text)}), "width": width}
 
     @property
     def source(self) -> str:
@@ -124,15 +124,15 @@ class Speech(SoundTask):
     @cached_property
     def _splits(self) -> utterances.Splits:
         if self.source == MADE:
-            return self._made()
+            return self._synthesized()
         try:
             place = locate(self.data or self.config.data)
         except ValueError as error:
             raise ValueError(f"{error}; speech can also be generated: data={TONES}") from None
-        found = utterances.read(place, self.bad, plain)
-        if any(each.file for many in found.values() for each in many):
-            self._unnamed = utterances.unnamed(place, found)
-        return {split: [each._replace(text=plain(each.text)) for each in many] for split, many in found.items()}
+        splits = utterances.read(place, self.bad, plain)
+        if any(utterance.file for part in splits.values() for utterance in part):
+            self._unnamed = utterances.unnamed(place, splits)
+        return {split: [one._replace(text=plain(one.text)) for one in part] for split, part in splits.items()}
 
     def _part(self, split: str) -> list[utterances.Utterance]:
         if check_split(split) not in self._splits:
@@ -141,39 +141,39 @@ class Speech(SoundTask):
             )
         return self._splits[split]
 
-    def _made(self) -> utterances.Splits:
+    def _synthesized(self) -> utterances.Splits:
         config = self.config
-        wanted = config.train_size + config.valid_size + config.test_size
+        count = config.train_size + config.valid_size + config.test_size
         lines = (
             _sentences(Path(config.text).expanduser(), config.max_length)
             if config.text
-            else _grammar(wanted, config.data_seed)
+            else _grammar(count, config.data_seed)
         )
-        if len(lines) < wanted:
-            raise ValueError(f"{config.text}: {len(lines):,} sentences that differ, but {wanted:,} are wanted")
+        if len(lines) < count:
+            raise ValueError(f"{config.text}: {len(lines):,} sentences that differ, but {count:,} are wanted")
         voices = [voice.strip() for voice in config.voices.split(",")]
-        said = {split: [] for split in SPLITS}  # type: dict[str, list[utterances.Utterance]]
-        for number, line in enumerate(lines[:wanted]):
-            split = "train" if number < config.train_size else "valid" if number < wanted - config.test_size else "test"
+        splits = {split: [] for split in SPLITS}  # type: dict[str, list[utterances.Utterance]]
+        for number, line in enumerate(lines[:count]):
+            split = "train" if number < config.train_size else "valid" if number < count - config.test_size else "test"
             voice = config.test_voice if split == "test" else voices[number % len(voices)]
-            said[split].append(utterances.Utterance(line, line, voice))
-        return said
+            splits[split].append(utterances.Utterance(line, line, voice))
+        return splits
 
     @cached_property
     def _waves(self) -> dict[tuple[str, str], np.ndarray]:
-        """What flite and espeak-ng say, by text and voice."""
-        all_said = [(each.text, each.speaker) for many in self._splits.values() for each in many]
+        """The sounds that flite and espeak-ng make, by text and voice."""
+        sentences = [(utterance.text, utterance.speaker) for part in self._splits.values() for utterance in part]
 
         def tell(done: int) -> None:
             if done % 100 == 0 and sys.stderr.isatty():
-                print(f"\r{done:,} of {len(all_said):,} sentences said", end="", file=sys.stderr, flush=True)
+                print(f"\r{done:,} of {len(sentences):,} sentences said", end="", file=sys.stderr, flush=True)
 
-        return dict(zip(all_said, made_speech.collection(all_said, self.mel.rate, tell), strict=True))
+        return dict(zip(sentences, made_speech.collection(sentences, self.mel.rate, tell), strict=True))
 
-    def _wave(self, each: utterances.Utterance) -> np.ndarray:
-        if each.file is None:
-            return self._waves[each.text, each.speaker]
-        return sound.read(each.file, self.mel.rate, self.config.longest)
+    def _wave(self, utterance: utterances.Utterance) -> np.ndarray:
+        if utterance.file is None:
+            return self._waves[utterance.text, utterance.speaker]
+        return sound.read(utterance.file, self.mel.rate, self.config.longest)
 
     def count(self, split: str) -> int:
         """The utterances of a split; of generated training data those of an epoch."""
@@ -183,24 +183,24 @@ class Speech(SoundTask):
         count = self.count(split)
         if not 0 <= number < count:
             raise ValueError(f"there is no utterance {number} in {split}: they are 0 to {count - 1}")
-        return self._kept(split, number)
+        return self._cached_item(split, number)
 
-    def _heard(self, split: str, number: int) -> Item:
+    def _load_item(self, split: str, number: int) -> Item:
         if self.source == TONES:
             wave, text = self._drawn(split, np.random.default_rng([self.config.data_seed, SPLITS.index(split), number]))
             return Item(sound.heard(wave, self.mel), wave, text)
-        each = self._part(split)[number]
-        if each.frames is not None:
-            return Item(self._features(each.frames), text=each.text)
-        wave = self._wave(each)
-        return Item(sound.heard(wave, self.mel), wave, each.text)
+        utterance = self._part(split)[number]
+        if utterance.frames is not None:
+            return Item(self._features(utterance.frames), text=utterance.text)
+        wave = self._wave(utterance)
+        return Item(sound.heard(wave, self.mel), wave, utterance.text)
 
     def _features(self, frames: np.ndarray) -> Tensor:
-        found = torch.from_numpy(frames)
-        return sound.normalized(sound.with_deltas(found) if self.config.deltas else found)
+        features = torch.from_numpy(frames)
+        return sound.normalized(sound.with_deltas(features) if self.config.deltas else features)
 
     def _drawn(self, split: str, random: np.random.Generator) -> tuple[np.ndarray, str]:
-        """Words without meaning, said by a synthetic voice."""
+        """The sound and the text of nonsense words, said by a synthetic voice."""
         voice = np.random.default_rng(
             [self.config.data_seed, SPLITS.index(split), int(random.integers(_VOICES[split])), 7]
         )
@@ -217,15 +217,17 @@ class Speech(SoundTask):
 
             def make(rows: range, epoch: int, k: int) -> Batch:
                 if not shuffle:
-                    return self._of([self.item(split, row) for row in rows])
+                    return self._batch_of_items([self.item(split, row) for row in rows])
                 random = np.random.default_rng([self.config.data_seed, seed, epoch, k])
-                made = [self._drawn(split, random) for _ in rows]
-                return self._batch([self._altered(wave, random)[0] for wave, _ in made], [text for _, text in made])
+                strings = [self._drawn(split, random) for _ in rows]
+                return self._batch(
+                    [self._altered(wave, random)[0] for wave, _ in strings], [text for _, text in strings]
+                )
 
             number = self.count(split)
             return drawn(make, number, size, identity, f"{number:,} utterances an epoch")
         part = self._part(split)
-        chosen = [row for row, each in enumerate(part) if not shuffle or len(each.text) <= self.config.max_length]
+        chosen = [row for row, one in enumerate(part) if not shuffle or len(one.text) <= self.config.max_length]
         if not chosen:
             raise ValueError(
                 f"{self.source}: every transcript has more than max_length = {self.config.max_length} characters"
@@ -236,11 +238,11 @@ class Speech(SoundTask):
         def take(epoch: int, k: int) -> Batch:
             rows = [chosen[row] for row in planned(epoch)[k]]
             if not shuffle:
-                return self._of([self.item(split, row) for row in rows])
+                return self._batch_of_items([self.item(split, row) for row in rows])
             random = np.random.default_rng([self.config.data_seed, seed, epoch, k])
-            return self._batch([self._trained(part[row], random) for row in rows], [part[row].text for row in rows])
+            return self._batch([self._augmented(part[row], random) for row in rows], [part[row].text for row in rows])
 
-        texts = [each.text for each in part]
+        texts = [utterance.text for utterance in part]
         identity["content"] = zlib.crc32("\n".join(texts).encode())
         unknown = sum(letter not in set(self.words) for text in texts for letter in text)
         report = f"{len(part):,} utterances, {len(self.words) - 4} characters"
@@ -258,30 +260,30 @@ class Speech(SoundTask):
         if seed is None or seed[1] >= self.config.grow:
             return plan(lengths, self.config.batch, seed)
         share = 0.2 + 0.8 * seed[1] / self.config.grow
-        kept = np.argsort(lengths, kind="stable")[: max(1, round(share * len(lengths)))]
-        rows = np.resize(kept, len(lengths))  # every epoch has as many batches
-        return [rows[each] for each in plan(lengths[rows], self.config.batch, seed)]
+        shortest = np.argsort(lengths, kind="stable")[: max(1, round(share * len(lengths)))]
+        rows = np.resize(shortest, len(lengths))  # every epoch has as many batches
+        return [rows[batch] for batch in plan(lengths[rows], self.config.batch, seed)]
 
-    def _trained(self, each: utterances.Utterance, random: np.random.Generator) -> Tensor:
-        if each.frames is None:
-            return self._altered(self._wave(each), random)[0]
-        frames = torch.from_numpy(each.frames)
+    def _augmented(self, utterance: utterances.Utterance, random: np.random.Generator) -> Tensor:
+        if utterance.frames is None:
+            return self._altered(self._wave(utterance), random)[0]
+        frames = torch.from_numpy(utterance.frames)
         speed = 1 + random.uniform(-self.config.speed, self.config.speed)
         count = max(1, round(len(frames) / speed))
         stretched = torch.nn.functional.interpolate(frames.T[None], count, mode="linear", align_corners=True)[0].T
-        return self._hidden(self._features(stretched.numpy()), random)
+        return self._masked(self._features(stretched.numpy()), random)
 
-    def _of(self, items: Sequence[Item]) -> Batch:
+    def _batch_of_items(self, items: Sequence[Item]) -> Batch:
         return self._batch([item.features for item in items], [item.text or "" for item in items])
 
 
 def plain(text: str) -> str:
     """Lower case, letters with their marks, digits and apostrophes alone."""
-    kept = (letter if _written(letter) else " " for letter in text.lower().replace("’", "'"))
-    return " ".join("".join(kept).split())
+    letters = (letter if _is_spelled(letter) else " " for letter in text.lower().replace("’", "'"))
+    return " ".join("".join(letters).split())
 
 
-def _written(letter: str) -> bool:
+def _is_spelled(letter: str) -> bool:
     # The vowel signs of Hindi or Thai are marks, and no letters.
     return letter.isalnum() or letter == "'" or unicodedata.category(letter).startswith("M")
 
@@ -294,20 +296,20 @@ def _nonsense(random: np.random.Generator) -> str:
 
 
 def _sentences(path: Path, longest: int) -> list[str]:
-    """The sentences of a file, each once, in an order that chance made."""
-    found = locate(path)
-    if found.is_dir():
-        files = sorted([*found.glob("*.txt"), *found.glob("*.tsv")])
+    """The different sentences of a file, in a random but fixed order."""
+    file = locate(path)
+    if file.is_dir():
+        files = sorted([*file.glob("*.txt"), *file.glob("*.tsv")])
         if not files:
-            raise ValueError(f"{found}: no .txt file with sentences is in it")
-        found = files[0]
-    lines = {plain(line.partition("\t")[0]): None for _, line in numbered_lines(found)}
-    kept = [line for line in lines if 3 <= len(line) <= longest and line.isascii()]
-    return [kept[number] for number in np.random.default_rng(0).permutation(len(kept))]
+            raise ValueError(f"{file}: no .txt file with sentences is in it")
+        file = files[0]
+    lines = {plain(line.partition("\t")[0]): None for _, line in numbered_lines(file)}
+    sentences = [line for line in lines if 3 <= len(line) <= longest and line.isascii()]
+    return [sentences[number] for number in np.random.default_rng(0).permutation(len(sentences))]
 
 
 def _grammar(count: int, seed: int) -> list[str]:
-    random, found = np.random.default_rng([seed, 11]), {}  # type: ignore[var-annotated]
-    while len(found) < count:
-        found[" ".join(filter(None, (str(random.choice(words)) for words in _GRAMMAR)))] = None
-    return list(found)
+    random, sentences = np.random.default_rng([seed, 11]), {}  # type: ignore[var-annotated]
+    while len(sentences) < count:
+        sentences[" ".join(filter(None, (str(random.choice(words)) for words in _GRAMMAR)))] = None
+    return list(sentences)

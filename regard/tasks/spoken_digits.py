@@ -61,8 +61,8 @@ class Config(Sounds):
         super().__post_init__()
         at_least(self, "most", "stretch", "train_size", "valid_size", "test_size")
         if self.grow < 0 or not 0 <= self.repeat <= 1 or not 0 <= self.least_gap <= self.most_gap:
-            told = f"grow = {self.grow}, repeat = {self.repeat}, gaps from {self.least_gap} to {self.most_gap}"
-            raise ValueError(f"{told}: not negative, repeat at most 1, and the least gap not above the most")
+            values = f"grow = {self.grow}, repeat = {self.repeat}, gaps from {self.least_gap} to {self.most_gap}"
+            raise ValueError(f"{values}: not negative, repeat at most 1, and the least gap not above the most")
 
 
 class SpokenDigits(SoundTask):
@@ -75,13 +75,13 @@ class SpokenDigits(SoundTask):
 
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         super().__init__(config, data, known=known)
-        self._kept = lru_cache(maxsize=64)(self._said)
+        self._cached_item = lru_cache(maxsize=64)(self._make_item)
 
     def learn(self) -> dict[str, Any]:
         if self.source in (TONES, SYLLABLES):
             names = made_speech.SYLLABLES if self.source == SYLLABLES else [str(digit) for digit in range(10)]
             return {"words": list(names), "speakers": []}
-        splits = utterances.held_out(each.speaker for each in self._recordings)
+        splits = utterances.held_out(recording.speaker for recording in self._recordings)
         return {
             "words": [str(digit) for digit in range(10)],
             "speakers": sorted(name for name, split in splits.items() if split == "train"),
@@ -106,22 +106,22 @@ class SpokenDigits(SoundTask):
     @cached_property
     def _by_speaker(self) -> dict[str, list[list[list[np.ndarray]]]]:
         """For each split, speakers with the waves of each digit."""
-        held: dict[str, list[list[np.ndarray]]] = defaultdict(lambda: [[] for _ in range(10)])
+        waves_of: dict[str, list[list[np.ndarray]]] = defaultdict(lambda: [[] for _ in range(10)])
         for digit, speaker, wave in self._recordings:
-            held[speaker][digit].append(wave)
-        for speaker, many in held.items():
-            if missing := [str(digit) for digit, waves in enumerate(many) if not waves]:
+            waves_of[speaker][digit].append(wave)
+        for speaker, digits in waves_of.items():
+            if missing := [str(digit) for digit, waves in enumerate(digits) if not waves]:
                 raise ValueError(f"{self.source}: the speaker {speaker} never says {', '.join(missing)}")
-        ours = set(self.known["speakers"]) & set(held)
+        ours = set(self.known["speakers"]) & set(waves_of)
         if not ours:
-            return {"test": list(held.values())}
-        splits = utterances.held_out(held) if len(held) > 2 else {}
+            return {"test": list(waves_of.values())}
+        splits = utterances.held_out(waves_of) if len(waves_of) > 2 else {}
         if any(splits.get(speaker) != "train" for speaker in ours):  # other data with some of the same speakers
-            splits = {speaker: "train" if speaker in ours else "test" for speaker in held}
-        found: dict[str, list[list[list[np.ndarray]]]] = {split: [] for split in dict.fromkeys(splits.values())}
+            splits = {speaker: "train" if speaker in ours else "test" for speaker in waves_of}
+        speakers: dict[str, list[list[list[np.ndarray]]]] = {split: [] for split in dict.fromkeys(splits.values())}
         for speaker, split in splits.items():
-            found[split].append(held[speaker])
-        return found
+            speakers[split].append(waves_of[speaker])
+        return speakers
 
     def count(self, split: str) -> int:
         """The strings of a split; of training those of an epoch."""
@@ -131,9 +131,9 @@ class SpokenDigits(SoundTask):
         count = self.count(split)
         if not 0 <= number < count:
             raise ValueError(f"there is no string {number} in {split}: they are 0 to {count - 1}")
-        return self._kept(split, number)
+        return self._cached_item(split, number)
 
-    def _said(self, split: str, number: int) -> Item:
+    def _make_item(self, split: str, number: int) -> Item:
         random = np.random.default_rng([self.config.data_seed, SPLITS.index(split), number])
         longer = self.config.stretch if split == "test" and number % 2 else 1
         wave, spans, text = self._string(split, random, longer * int(random.integers(1, self.config.most + 1)))
@@ -154,15 +154,15 @@ class SpokenDigits(SoundTask):
             number = int(random.integers(_VOICES[split]))
             voice = Voice.drawn(np.random.default_rng([self.config.data_seed, SPLITS.index(split), number, 7]))
             names = made_speech.SYLLABLES if self.source == SYLLABLES else made_speech.NUMBERS
-            return [made_speech.say(names[each], voice, random, self.mel.rate) for each in chosen]
+            return [made_speech.say(names[digit], voice, random, self.mel.rate) for digit in chosen]
         if split not in self._by_speaker:
-            told = "all its speakers are new to this system, and so for test"
+            reason = "all its speakers are new to this system, and so for test"
             if "train" in self._by_speaker:
-                told = "the speakers of training stay there, and all others are for test"
-            raise ValueError(f"{self.source}: {told}; none is for {split}")
+                reason = "the speakers of training stay there, and all others are for test"
+            raise ValueError(f"{self.source}: {reason}; none is for {split}")
         speakers = self._by_speaker[split]
         takes = speakers[int(random.integers(len(speakers)))]
-        return [takes[each][int(random.integers(len(takes[each])))] for each in chosen]
+        return [takes[digit][int(random.integers(len(takes[digit])))] for digit in chosen]
 
     def reach(self, epoch: int) -> int:
         """The longest string of an epoch of training."""
@@ -200,7 +200,7 @@ class SpokenDigits(SoundTask):
         (``wer_longer``), of those of training's lengths (``wer_usual``), and of those with a digit that is said twice
         in a row (``wer_repeats``)."""
         values = super().measure(split, found)
-        pairs = [(self.said(each), each.item.text) for each in found]
+        pairs = [(self.said(answer), answer.item.text) for answer in found]
         longer = [pair for pair in pairs if len(pair[1].split()) > self.config.most]
         if longer:
             usual = [pair for pair in pairs if len(pair[1].split()) <= self.config.most]

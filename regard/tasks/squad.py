@@ -1,10 +1,10 @@
-"""Which words of this paragraph answer the question? SQuAD, read or made.
+"""Which words of this paragraph answer the question? SQuAD, read or generated.
 
 Rajpurkar, Zhang, Lopyrev & Liang 2016, *SQuAD: 100,000+ Questions for Machine Comprehension of Text*
 (arXiv:1606.05250), version 1.1. The data is a file or a folder of files ``.json``, also ``.gz`` or ``.zip``. A file
 whose name begins with train is for training and validation, another for the test; if there is only one, it is cut into
-three. It is cut between articles, so that none is in two splits. Without data, articles about towns that do not exist
-are made in the same format.
+three. It is cut between articles, so that none is in two splits. Without data, articles about invented towns are
+generated in the same format.
 
 Answers are judged as usual, by exact match and by F1 of their words, each without case, punctuation and articles,
 against the nearest of the right ones.
@@ -36,11 +36,11 @@ class Config:
     """Which articles, and how they are read.
 
     Attributes:
-        data: a folder, a file, or the name of a known data set such as ``squad``; empty to make articles.
+        data: a folder, a file, or the name of a known data set such as ``squad``; empty to generate articles.
         valid, test: shares of the articles that are held out, where there is no file for it.
-        articles: how many to make.
+        articles: how many to generate.
         batch: questions to a batch.
-        longest: words of a paragraph that are read; what is behind them is left out.
+        longest: words of a paragraph that are read; the rest is left out.
         words, least: size of the vocabulary, and how often a word must occur to be in it.
     """
 
@@ -77,19 +77,19 @@ class Squad(Passages):
         config = self.config
         where = self.data or config.data
         if not where:
-            made = make(config.articles, random.Random("squad"))
-            return cut(parse(made, "made articles"), config.valid, config.test)
+            generated = make(config.articles, random.Random("squad"))
+            return cut(parse(generated, "made articles"), config.valid, config.test)
         path = locate(where)
-        found = [path] if path.is_file() else files(path)
-        train = [file for file in found if file.name.startswith("train")]
-        if len(found) == 1:
-            return cut(read(found[0]), config.valid, config.test)
-        if len(found) > 2 or len(train) != 1:
-            names = ", ".join(file.name for file in found) or "none"
+        paths = [path] if path.is_file() else files(path)
+        train = [file for file in paths if file.name.startswith("train")]
+        if len(paths) == 1:
+            return cut(read(paths[0]), config.valid, config.test)
+        if len(paths) > 2 or len(train) != 1:
+            names = ", ".join(file.name for file in paths) or "none"
             raise ValueError(f"{path}: one .json file, or two of which one begins with train; there are: {names}")
-        (test,) = (file for file in found if file not in train)
-        held = cut(read(train[0]), config.valid, None)
-        return {**held, "test": [one for article in read(test) for one in article]}
+        (test,) = (file for file in paths if file not in train)
+        parts = cut(read(train[0]), config.valid, None)
+        return {**parts, "test": [one for article in read(test) for one in article]}
 
     def typed(self, one: Typed) -> Question:
         answers = () if one.answer is None else (one.answer,)
@@ -97,20 +97,20 @@ class Squad(Passages):
         return Question(document, Text.of(one.question), answers, place=one.place)
 
     def encode(self, questions: Sequence[Question]) -> Encoded:
-        """An answer that is not in what is read of the document is none."""
+        """An answer beyond the words that are read counts as none."""
         longest = self.config.longest
-        known: dict[int, tuple[np.ndarray, _Marks]] = {}
-        documents, asked, answers, features = [], [], [], []
+        cache: dict[int, tuple[np.ndarray, _Marks]] = {}
+        documents, question_ids, answers, features = [], [], [], []
         for one in questions:
-            if id(one.document) not in known:
-                known[id(one.document)] = self._ids(one.document.words[:longest]), _Marks(one.document.words[:longest])
-            ids, marks = known[id(one.document)]
+            if id(one.document) not in cache:
+                cache[id(one.document)] = self._ids(one.document.words[:longest]), _Marks(one.document.words[:longest])
+            ids, marks = cache[id(one.document)]
             documents.append(ids)
-            asked.append(self._ids(one.question.words))
+            question_ids.append(self._ids(one.question.words))
             answers.append(one.span if one.span[1] < longest else (-1, -1))
             features.append(np.concatenate([marks.against(one.question.words), ids[:, None] == UNKNOWN], 1))
         own = [np.zeros(0, np.int32)] * len(questions)
-        return Encoded(documents, asked, np.array(answers, np.int64), features, own)
+        return Encoded(documents, question_ids, np.array(answers, np.int64), features, own)
 
     def _ids(self, words: Sequence[str]) -> np.ndarray:
         return np.array([self.numbers.get(word.lower(), UNKNOWN) for word in words], np.int32)
@@ -130,7 +130,7 @@ class Squad(Passages):
 
 
 class _Marks:
-    """What is seen of a document's words without knowing them."""
+    """Features of a document's words that need no vocabulary."""
 
     def __init__(self, words: Sequence[str]):
         self.words = [word.lower() for word in words]
@@ -152,8 +152,8 @@ class _Marks:
     def against(self, question: Sequence[str]) -> np.ndarray:
         """(S, 6): is it in the question, or another form of a word of it; capital, number, sign, and how rare it is
         here."""
-        asked = {word.lower() for word in question if word[0].isalnum()}
-        stems = {stem(word) for word in asked - STOP}
-        same = np.array([word in asked for word in self.words], np.float16)
-        by_length = np.array([part in stems for part in self.stems], np.float16)
-        return np.concatenate([same[:, None], by_length[:, None], self.alone], 1)
+        question_words = {word.lower() for word in question if word[0].isalnum()}
+        stems = {stem(word) for word in question_words - STOP}
+        same = np.array([word in question_words for word in self.words], np.float16)
+        same_stem = np.array([form in stems for form in self.stems], np.float16)
+        return np.concatenate([same[:, None], same_stem[:, None], self.alone], 1)

@@ -1,7 +1,7 @@
-"""A text in, a shorter one out: summaries, headlines, keyphrases, or a question that can be understood alone.
+"""A text in, a shorter one out: summaries, headlines, keyphrases, or a question that needs no context.
 
-``data`` is a file or folder in one of the formats of :mod:`regard.data.summaries`, or ``reports``: made reports with
-their headlines, whose names were never seen in training (:mod:`regard.data.made_reports`).
+``data`` is a file or folder in one of the formats of :mod:`regard.data.summaries`, or ``reports``: generated reports
+with their headlines, whose names were never seen in training (:mod:`regard.data.made_reports`).
 
 A batch has ``source`` (B, S) and ``source_lengths``; ``extended`` (B, S), the same words, of which those that are not
 in the vocabulary have temporary ids from V on, in the order in which the item has them; for training ``target``
@@ -42,9 +42,9 @@ from regard.tasks.task import LANGUAGE, AskedTask, Batch, Loader, check_split
 
 REPORTS = "reports"
 BETWEEN = ";"
-"""What stands between two keyphrases."""
+"""The separator of keyphrases."""
 AT = 5
-"""Keyphrases that are compared."""
+"""The number of keyphrases that are compared."""
 _TOKEN = re.compile(rf"\d+(?:[.,]\d+)+|{LETTERS}(?:[-.@&]{LETTERS})*|['’]{LETTERS}|{UNSPACED}|{SIGN}")
 _TIGHT = re.compile(r" (?=[.,;:!?)\]%。，、；：！？）」』،؛؟।]|['’]\w)|(?<=[(\[（「『。，、；：！？]) ")
 _STOP = re.compile(
@@ -56,7 +56,7 @@ _STOP = re.compile(
 
 @dataclass(frozen=True)
 class Config:
-    """Which texts, and what is known of their words."""
+    """Which texts, and which of their words are known."""
 
     data: str = REPORTS
     files: str = ""
@@ -75,7 +75,7 @@ class Config:
     train_size: int = 4000
     valid_size: int = 200
     test_size: int = 500
-    """Made reports."""
+    """Generated reports."""
 
     def __post_init__(self) -> None:
         at_least(self, "vocab", "min_count", "max_source", "batch", max_length=2)
@@ -99,7 +99,7 @@ class Item(NamedTuple):
     Attributes:
         words: of the source.
         ids: of the words in the vocabulary.
-        extended: the same with temporary ids.
+        extended: the same ids, but temporary ones for unknown words.
         unknown: the words that these stand for.
     """
 
@@ -147,9 +147,9 @@ class Summaries(AskedTask):
                 words = tokens(target)
                 counts.update(words)
                 lengths.append(len(words))
-        often = [word for word, count in counts.items() if count >= self.config.min_count]
-        often.sort(key=lambda word: (-counts[word], word))
-        return {"words": sorted(often[: self.config.vocab]), "usual": round(float(np.mean(lengths)))}
+        frequent = [word for word, count in counts.items() if count >= self.config.min_count]
+        frequent.sort(key=lambda word: (-counts[word], word))
+        return {"words": sorted(frequent[: self.config.vocab]), "usual": round(float(np.mean(lengths)))}
 
     @classmethod
     def unpack(cls, facts: dict[str, Any], folder: Any) -> dict[str, Any]:
@@ -170,15 +170,17 @@ class Summaries(AskedTask):
     def _read(self) -> dict[str, list[Pair]]:
         if self._where != REPORTS:
             return summaries.read(locate(self._where), self.config.files)
-        found = {}
+        splits = {}
         for split in SPLITS:
             random = np.random.default_rng([SPLITS.index(split), 28])
-            made = (made_reports.report(random, split == "train") for _ in range(getattr(self.config, f"{split}_size")))
-            found[split] = [Pair(text, (headline,), summaries.lead(text)) for text, headline in made]
-        return found
+            reports = (
+                made_reports.report(random, split == "train") for _ in range(getattr(self.config, f"{split}_size"))
+            )
+            splits[split] = [Pair(text, (headline,), summaries.lead(text)) for text, headline in reports]
+        return splits
 
     def _targets(self, pair: Pair) -> tuple[str, ...]:
-        """What may be written."""
+        """The targets of a pair; with ``phrases`` a single one, its keyphrases in the order of the source."""
         if not self.config.phrases:
             return pair.targets
         line = f" {' '.join(tokens(pair.source))} "
@@ -200,16 +202,16 @@ class Summaries(AskedTask):
         """From bos to eos; words that are unknown by their temporary ids, if the source has them."""
         temporary = {word: len(self.words) + number for number, word in enumerate(item.unknown)}
         words = tokens(target, self.config.max_length - 1)
-        known = self._vocabulary.encode(" ".join(words))
-        inner = [temporary.get(word, UNKNOWN) if id == UNKNOWN else id for word, id in zip(words, known, strict=True)]
+        ids = self._vocabulary.encode(" ".join(words))
+        inner = [temporary.get(word, UNKNOWN) if id == UNKNOWN else id for word, id in zip(words, ids, strict=True)]
         return [BOS, *inner, EOS]
 
     def _encode_all(self, split: str) -> list[tuple[Item, list[list[int]]]]:
-        found = []
+        items = []
         for pair in self._read[split]:
             item = self._item(pair.source)
-            found.append((item, [self._framed(target, item) for target in self._targets(pair)]))
-        return found
+            items.append((item, [self._framed(target, item) for target in self._targets(pair)]))
+        return items
 
     def read(self, question: Any) -> Item:
         if question.example is not None:
@@ -238,8 +240,8 @@ class Summaries(AskedTask):
         return {"words": Words(item.words), "copied": Words(item.words)}
 
     def write(self, tokens: Sequence[int], item: Item) -> Words:
-        known = len(self.words)
-        labels = [self.words[id] if id < known else item.unknown[id - known] for id in tokens]
+        size = len(self.words)
+        labels = [self.words[id] if id < size else item.unknown[id - size] for id in tokens]
         return Words(labels, None, joined(labels))
 
     def fields(self, item: Item, words: Words) -> dict[str, Any]:
@@ -250,7 +252,7 @@ class Summaries(AskedTask):
     # Metrics
 
     def measure(self, split: str, found: Sequence[Written]) -> dict[str, float]:
-        """Of the first texts of a split, in percent. ``rouge_l`` and ``bleu4``, and the same of simple ways to write:
+        """Of the first texts of a split, in percent. ``rouge_l`` and ``bleu4``, and the same of simple baselines:
         the first sentence, or the question as it is (``lead_…``), as many first words as targets have (``first_…``),
         and the source as it is (``whole_…``). Of keyphrases instead ``f1_5`` of those that stand in the source, beside
         that of the first runs of words that are no stop words (``runs_f1_5``), and ``absent``, how many of the others
@@ -260,44 +262,46 @@ class Summaries(AskedTask):
         values = self._phrases(pairs, found) if self.config.phrases else self._texts(pairs, found)
         right = total = 0
         for (item, _), pair, written in zip(self._items(split), pairs, found, strict=False):
-            wanted = {word for target in self._targets(pair)[:1] for word in tokens(target)} & set(item.unknown)
-            right, total = right + len(wanted & set(written.words.labels)), total + len(wanted)
+            rare = {word for target in self._targets(pair)[:1] for word in tokens(target)} & set(item.unknown)
+            right, total = right + len(rare & set(written.words.labels)), total + len(rare)
         if total:
             values["unseen"] = 100 * right / total
-        copied = [each.looks["copied"].sum(-1).mean() for each in found if "copied" in each.looks and len(each.words)]
+        copied = [one.looks["copied"].sum(-1).mean() for one in found if "copied" in one.looks and len(one.words)]
         if copied:
             values["copying"] = 100 * float(np.mean(copied))
         return values
 
-    def _texts(self, pairs: Sequence[Pair], found: Sequence[Written]) -> dict[str, float]:
-        wanted = [[captions.words(target) for target in pair.targets] for pair in pairs]
+    def _texts(self, pairs: Sequence[Pair], answers: Sequence[Written]) -> dict[str, float]:
+        references = [[captions.words(target) for target in pair.targets] for pair in pairs]
         ways = {
-            "": [each.text for each in found],
+            "": [answer.text for answer in answers],
             "lead_": [pair.lead for pair in pairs],
             "first_": [" ".join(tokens(pair.source, self.known["usual"])) for pair in pairs],
             "whole_": [pair.source for pair in pairs],
         }
         values = {}
         for name, texts in ways.items():
-            given = [captions.words(text) for text in texts]
-            values[f"{name}rouge_l"] = captions.rouge_l(given, wanted)
+            outputs = [captions.words(text) for text in texts]
+            values[f"{name}rouge_l"] = captions.rouge_l(outputs, references)
             if name in ("", "lead_"):
-                bleus, signatures = captions.bleu(given, wanted)
+                bleus, signatures = captions.bleu(outputs, references)
                 values[f"{name}bleu4"], self.signatures["bleu4"] = bleus["bleu4"], signatures["bleu4"]
         return values
 
-    def _phrases(self, pairs: Sequence[Pair], found: Sequence[Written]) -> dict[str, float]:
+    def _phrases(self, pairs: Sequence[Pair], answers: Sequence[Written]) -> dict[str, float]:
         right = [keyphrases.present(_phrases_of(pair), pair.source) for pair in pairs]
-        written = [each.text.split(BETWEEN) for each in found]
+        written = [answer.text.split(BETWEEN) for answer in answers]
         runs = [_STOP.split(pair.source.lower()) for pair in pairs]
         values = {}
         for name, phrases in ((f"f1_{AT}", written), (f"runs_f1_{AT}", runs)):
-            there = [keyphrases.present(given, pair.source) for given, pair in zip(phrases, pairs, strict=True)]
-            values[name] = keyphrases.f1_at(there, right, AT)
+            present = [
+                keyphrases.present(predicted, pair.source) for predicted, pair in zip(phrases, pairs, strict=True)
+            ]
+            values[name] = keyphrases.f1_at(present, right, AT)
         hits = total = 0
-        for pair, held, given in zip(pairs, right, written, strict=True):
-            absent = {keyphrases.stems(phrase) for phrase in _phrases_of(pair)} - set(held)
-            hits, total = hits + len(absent & {keyphrases.stems(phrase) for phrase in given}), total + len(absent)
+        for pair, present_ones, predicted in zip(pairs, right, written, strict=True):
+            absent = {keyphrases.stems(phrase) for phrase in _phrases_of(pair)} - set(present_ones)
+            hits, total = hits + len(absent & {keyphrases.stems(phrase) for phrase in predicted}), total + len(absent)
         return {**values, "absent": 100 * hits / max(total, 1)}
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -309,24 +313,24 @@ class Summaries(AskedTask):
             yield rows, _batch([items[row] for row in rows])
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
-        held = self._items(split)
-        lengths = [len(item.words) for item, _ in held]
-        every = np.concatenate([np.concatenate([item.extended, *targets]) for item, targets in held])
-        identity = {**self.identity(split, seed, shuffle), "content": zlib.crc32(every.tobytes())}
-        unknown = 100 * sum(id == UNKNOWN for item, _ in held for id in item.ids) / max(sum(lengths), 1)
-        report = f"{len(held):,} texts, {sum(lengths):,} words, {len(self.words):,} known, {unknown:.1f} % unknown"
+        items = self._items(split)
+        lengths = [len(item.words) for item, _ in items]
+        content = np.concatenate([np.concatenate([item.extended, *targets]) for item, targets in items])
+        identity = {**self.identity(split, seed, shuffle), "content": zlib.crc32(content.tobytes())}
+        unknown = 100 * sum(id == UNKNOWN for item, _ in items for id in item.ids) / max(sum(lengths), 1)
+        report = f"{len(items):,} texts, {sum(lengths):,} words, {len(self.words):,} known, {unknown:.1f} % unknown"
 
         def make(rows: np.ndarray, epoch: int, k: int) -> Batch:
             turn = epoch if shuffle else 0
-            target, count = pad(Ragged.of([_chosen(held[row][1], turn) for row in rows]), np.arange(len(rows)))
-            return {**_batch([held[row][0] for row in rows]), "target": target, "target_lengths": count - 1}
+            target, count = pad(Ragged.of([_chosen(items[row][1], turn) for row in rows]), np.arange(len(rows)))
+            return {**_batch([items[row][0] for row in rows]), "target": target, "target_lengths": count - 1}
 
         return by_length(lengths, self.config.batch, make, seed=seed, shuffle=shuffle, identity=identity, report=report)
 
 
 def tokens(text: str, most: int | None = None) -> list[str]:
     """The first words and marks of a text, in lower case."""
-    return [found[0] for found in islice(_TOKEN.finditer(text.lower()), most)]
+    return [match[0] for match in islice(_TOKEN.finditer(text.lower()), most)]
 
 
 def _phrases_of(pair: Pair) -> list[str]:
@@ -344,7 +348,7 @@ def _chosen(targets: Sequence[list[int]], epoch: int) -> list[int]:
 
 
 def _batch(items: Sequence[Item]) -> Batch:
-    every = np.arange(len(items))
-    source, lengths = pad(Ragged.of([item.ids for item in items]), every)
-    extended, _ = pad(Ragged.of([item.extended for item in items]), every)
+    rows = np.arange(len(items))
+    source, lengths = pad(Ragged.of([item.ids for item in items]), rows)
+    extended, _ = pad(Ragged.of([item.extended for item in items]), rows)
     return {"source": source, "source_lengths": lengths, "extended": extended}

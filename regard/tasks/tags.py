@@ -1,7 +1,7 @@
 """A tag for every word: parts of speech, or names of people, places and other things.
 
 ``data`` is a file or folder in CoNLL's columns or CoNLL-U (:mod:`regard.data.tags`), of which ``files`` names one set;
-or ``entities`` or ``parts``: made sentences (:mod:`regard.data.made_text`).
+or ``entities`` or ``parts``: generated sentences (:mod:`regard.data.made_text`).
 
 A batch has ``source`` (B, S) and ``source_lengths``, tokens; ``places`` (B, W), the token with which each word begins;
 ``lengths`` (B,), the number of words; ``characters`` (B, W, C); ``shapes`` (B, W), see :func:`shape`; and ``tags``
@@ -46,7 +46,7 @@ _TYPED = re.compile(rf"{LETTERS}(?:[-'’.@]{LETTERS})*|(?P<run>(?:{UNSPACED})+)
 
 @dataclass(frozen=True)
 class Config:
-    """Which sentences, and what is known of their words."""
+    """Which sentences, and which of their words are known."""
 
     data: str = ENTITIES
     files: str = ""
@@ -63,7 +63,7 @@ class Config:
     train_size: int = 2000
     valid_size: int = 200
     test_size: int = 300
-    """Made sentences."""
+    """Generated sentences."""
 
     def __post_init__(self) -> None:
         at_least(self, "min_count", "batch", "train_size", "valid_size", "test_size", max_length=8)
@@ -109,15 +109,15 @@ class Tags(AskedTask):
 
     def learn(self) -> dict[str, Any]:
         train = self._read["train"]
-        seen = {tag for sentence in train for tag in sentence.tags}
+        tags = {tag for sentence in train for tag in sentence.tags}
         for split in SPLITS:  # now, and not when a long training is measured
             for sentence in self._read[split]:
-                _check_seen(sentence, seen)
-        often = Counter(_plain(word) for sentence in train for word in sentence.words)
+                _check_seen(sentence, tags)
+        counts = Counter(_plain(word) for sentence in train for word in sentence.words)
         letters = Counter(letter for sentence in train for word in sentence.words for letter in word)
         return {
-            "tags": sorted(seen),
-            "words": sorted(word for word, count in often.items() if count >= self.config.min_count),
+            "tags": sorted(tags),
+            "words": sorted(word for word, count in counts.items() if count >= self.config.min_count),
             "characters": sorted(letter for letter, count in letters.items() if count > 1),
             "tokenizer": tokenizer_of(self.config.tokens) if self.config.tokens else None,
         }
@@ -129,7 +129,7 @@ class Tags(AskedTask):
     @classmethod
     def unpack(cls, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
         path = folder / "tokenizer.json"
-        known = {name: [str(each) for each in facts[name]] for name in ("tags", "words", "characters")}
+        known = {name: [str(text) for text in facts[name]] for name in ("tags", "words", "characters")}
         return {**known, "tokenizer": Tokenizer.load(path) if path.exists() else None}
 
     @property
@@ -150,29 +150,29 @@ class Tags(AskedTask):
         if self._where not in (ENTITIES, PARTS):
             files = parts.find(locate(self._where), self.config.files, ENDINGS)
             return parts.split(files, lambda path: tags.read(path, self.config.column), mixed=False)
-        found = {}
+        splits = {}
         for split in SPLITS:
             random = np.random.default_rng([SPLITS.index(split), 9])
-            made = (made_text.tagged(random, self._where == ENTITIES) for _ in range(self._size(split)))
-            found[split] = [tags.Sentence(*one, tuple(range(len(one.words)))) for one in made]
-        return found
+            sentences = (made_text.tagged(random, self._where == ENTITIES) for _ in range(self._size(split)))
+            splits[split] = [tags.Sentence(*one, tuple(range(len(one.words)))) for one in sentences]
+        return splits
 
     def _size(self, split: str) -> int:
         return getattr(self.config, f"{split}_size")
 
     def _encode_all(self, split: str) -> list[Item]:
         numbers = {tag: number for number, tag in enumerate(self.classes)}
-        found = []
+        items = []
         for sentence in self._read[split]:
             _check_seen(sentence, numbers)
             item = self._item(sentence.words, tuple(numbers[tag] for tag in sentence.tags))
-            found += self._cut(item)
-        return found
+            items += self._cut(item)
+        return items
 
     def _item(self, words: Sequence[str], chosen: tuple[int, ...] = ()) -> Item:
         if self.tokenizer is None:
-            known = tuple(self._words.encode(word)[0] for word in words)
-            return Item(tuple(words), chosen, known, tuple(range(len(words))))
+            word_ids = tuple(self._words.encode(word)[0] for word in words)
+            return Item(tuple(words), chosen, word_ids, tuple(range(len(words))))
         ids, places = [BOS], []
         for word in words:
             places.append(len(ids))
@@ -194,8 +194,8 @@ class Tags(AskedTask):
             return self.item("test", question.example)
         words = [
             word
-            for found in _TYPED.finditer(clean(question.text))
-            for word in (divided(found[0], self.known["words"]) if found["run"] else [found[0]])
+            for match in _TYPED.finditer(clean(question.text))
+            for word in (divided(match[0], self.known["words"]) if match["run"] else [match[0]])
         ]
         if not words:
             raise ValueError("there is nothing to tag: the sentence is empty")
@@ -227,11 +227,11 @@ class Tags(AskedTask):
         return {"words": Words(item.words, groups)}
 
     def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
-        """Of the tags of the first sentences: accuracy in percent, beside it that of giving each word its most frequent
+        """Of the tags of the first sentences: accuracy in percent, and that of giving each word its most frequent
         tag (``unigram``); of entities also strict precision, recall and F1."""
         items = self._items(split)[: len(found)]
         right = [[self.classes[tag] for tag in item.tags] for item in items]
-        chosen = [list(each.tags) for each in found]
+        chosen = [list(answer.tags) for answer in found]
         values = {"accuracy": metrics.accuracy(right, chosen)}
         simple = [self._unigram(item.words) for item in items]
         values["unigram"] = metrics.accuracy(right, simple)
@@ -241,18 +241,18 @@ class Tags(AskedTask):
         return values
 
     @cached_property
-    def _usual(self) -> tuple[dict[str, str], str]:
-        """The most frequent tag of each word, and of all."""
-        seen: dict[str, Counter[str]] = defaultdict(Counter)
+    def _most_frequent(self) -> tuple[dict[str, str], str]:
+        """The most frequent tag of each word, and of all words."""
+        counts_of: dict[str, Counter[str]] = defaultdict(Counter)
         for sentence in self._read["train"]:
             for word, tag in zip(sentence.words, sentence.tags, strict=True):
-                seen[word][tag] += 1
-        total = sum(seen.values(), Counter[str]())
-        return {word: counts.most_common(1)[0][0] for word, counts in seen.items()}, total.most_common(1)[0][0]
+                counts_of[word][tag] += 1
+        total = sum(counts_of.values(), Counter[str]())
+        return {word: counts.most_common(1)[0][0] for word, counts in counts_of.items()}, total.most_common(1)[0][0]
 
     def _unigram(self, words: Sequence[str]) -> list[str]:
-        usual, most = self._usual
-        return [usual.get(word, most) for word in words]
+        tags, default = self._most_frequent
+        return [tags.get(word, default) for word in words]
 
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
@@ -263,9 +263,9 @@ class Tags(AskedTask):
             yield rows, self._batch([items[row] for row in rows])
 
     def _batch(self, items: Sequence[Item]) -> Batch:
-        every = np.arange(len(items))
-        source, source_lengths = pad(Ragged.of([item.ids for item in items]), every)
-        places, lengths = pad(Ragged.of([item.places for item in items]), every)
+        rows = np.arange(len(items))
+        source, source_lengths = pad(Ragged.of([item.ids for item in items]), rows)
+        places, lengths = pad(Ragged.of([item.places for item in items]), rows)
         spelled = [[self._letters.encode(word)[:LONGEST_WORD] for word in item.words] for item in items]
         width = max(len(word) for words in spelled for word in words)
         letters = torch.zeros(*places.shape, width, dtype=torch.long)
@@ -274,9 +274,9 @@ class Tags(AskedTask):
                 letters[row, place, : len(word)] = torch.tensor(word)
         batch = {"source": source, "source_lengths": source_lengths, "places": places, "lengths": lengths}
         batch["characters"] = letters
-        batch["shapes"], _ = pad(Ragged.of([[shape(word) for word in item.words] for item in items]), every)
+        batch["shapes"], _ = pad(Ragged.of([[shape(word) for word in item.words] for item in items]), rows)
         if items[0].tags:
-            batch["tags"], _ = pad(Ragged.of([item.tags for item in items]), every)
+            batch["tags"], _ = pad(Ragged.of([item.tags for item in items]), rows)
         return batch
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:

@@ -8,8 +8,8 @@ ngrams        bits of a random 6-gram; at each bit the next one
 sort          random vectors with priorities; those of the highest priority, in descending order
 ============  ======================================================================================================
 
-A batch has ``input`` (B, T, I), ``target`` (B, T, O) of zeros and ones, and ``mask`` (B, T), 1 where an output is asked
-for. While it is asked for, the input is silent. All sequences of a batch are equally long, so nothing is padded.
+A batch has ``input`` (B, T, I), ``target`` (B, T, O) of zeros and ones, and ``mask`` (B, T), 1 where an output is
+expected. Meanwhile the input is silent. All sequences of a batch are equally long, so nothing is padded.
 n-grams also have ``optimal`` (B,), the bits that the best possible predictor pays for the sequence.
 """
 
@@ -38,7 +38,7 @@ PAPER: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Config:
-    """What is made, and how much of it. The defaults are the paper's for copying; see ``PAPER`` for the others.
+    """What is generated, and how much of it. The defaults are the paper's for copying; see ``PAPER`` for the others.
 
     Attributes:
         what: copy, repeat_copy, recall, ngrams or sort.
@@ -111,7 +111,7 @@ class Tapes(GeneratedTask):
         return self.draw(random, config.shortest + length, config.batch, repeats=repeats + 1)
 
     def draw(self, random: np.random.Generator, length: int, rows: int = 1, *, repeats: int = 1) -> Batch:
-        """``rows`` sequences of a length of your choice."""
+        """``rows`` sequences of ``length`` vectors, items or bits."""
         config = self.config
         if config.what == "repeat_copy":
             arrays = repeat_copy(random, rows, length, config.bits, repeats, config.repeats)
@@ -173,21 +173,21 @@ def recall(random: np.random.Generator, rows: int, items: int, bits: int, item: 
     vectors = _vectors(random, rows, items * item, bits).reshape(rows, items, item, bits)
     start = (items + 1) * (item + 1) + 1
     tape = _blank(rows, start + item, bits + 2, bits)
-    asked = random.integers(items - 1, size=rows)
-    each = np.arange(rows)
+    queried = random.integers(items - 1, size=rows)
+    all_rows = np.arange(rows)
     for place in range(items):
         first = place * (item + 1)
         tape["input"][:, first, bits] = 1
         tape["input"][:, first + 1 : first + 1 + item, :bits] = vectors[:, place]
     query = items * (item + 1)
     tape["input"][:, [query, query + item + 1], bits + 1] = 1
-    tape["input"][:, query + 1 : query + 1 + item, :bits] = vectors[each, asked]
-    return _answer(tape, start, vectors[each, asked + 1])
+    tape["input"][:, query + 1 : query + 1 + item, :bits] = vectors[all_rows, queried]
+    return _answer(tape, start, vectors[all_rows, queried + 1])
 
 
 def ngrams(random: np.random.Generator, rows: int, length: int, order: int) -> dict[str, np.ndarray]:
     """Section 4.4. A table of 2^(order−1) probabilities from Beta(½, ½) for each sequence; the first order − 1 bits are
-    fair coins and not asked for."""
+    fair coins and not measured."""
     table = random.beta(0.5, 0.5, (rows, 2 ** (order - 1)))
     bits = np.zeros((rows, length), np.int64)
     bits[:, : order - 1] = random.integers(0, 2, (rows, order - 1))
@@ -206,18 +206,18 @@ def ngrams(random: np.random.Generator, rows: int, length: int, order: int) -> d
 
 
 def optimal(bits: np.ndarray, order: int) -> np.ndarray:
-    """(B, T) → (B,): the bits paid by the Bayes-optimal predictor, p(1 | N₁, N₀) = (N₁ + ½) / (N₁ + N₀ + 1) (eq. 10),
+    """(B, T) → (B,): the bits that the Bayes-optimal predictor pays, p(1 | N₁, N₀) = (N₁ + ½) / (N₁ + N₀ + 1) (eq. 10),
     N₁ and N₀ being how often a 1 and a 0 came after the same context in this sequence."""
     rows, length = bits.shape
-    each, powers = np.arange(rows), 2 ** np.arange(order - 1)
-    seen = np.zeros((rows, 2 ** (order - 1), 2))
-    paid = np.zeros(rows)
+    all_rows, powers = np.arange(rows), 2 ** np.arange(order - 1)
+    tally = np.zeros((rows, 2 ** (order - 1), 2))
+    cost = np.zeros(rows)
     for t in range(order - 1, length):
         context, bit = bits[:, t - order + 1 : t] @ powers, bits[:, t]
-        counts = seen[each, context]
-        paid -= np.log2((counts[each, bit] + 0.5) / (counts.sum(-1) + 1))
-        seen[each, context, bit] += 1
-    return paid
+        counts = tally[all_rows, context]
+        cost -= np.log2((counts[all_rows, bit] + 0.5) / (counts.sum(-1) + 1))
+        tally[all_rows, context, bit] += 1
+    return cost
 
 
 def sort(random: np.random.Generator, rows: int, length: int, bits: int, top: int) -> dict[str, np.ndarray]:
@@ -243,7 +243,7 @@ def _blank(rows: int, time: int, inputs: int, outputs: int) -> dict[str, np.ndar
 
 
 def _answer(tape: dict[str, np.ndarray], start: int, answer: np.ndarray) -> dict[str, np.ndarray]:
-    """Ask for ``answer`` from step ``start`` on."""
+    """The tape with ``answer`` as the target from step ``start`` on."""
     tape["target"][:, start:] = answer
     tape["mask"][:, start:] = 1
     return tape

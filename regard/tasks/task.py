@@ -68,7 +68,7 @@ class Task:
 
     @classmethod
     def amount(cls, config: Any, data: Any = None) -> int | None:
-        """How many items there are to train on, before the task is made; None if that cannot be told."""
+        """How many items there are to train on, before the task is made; None if unknown."""
         return None
 
     def learn(self) -> dict[str, Any]:
@@ -95,8 +95,8 @@ class Task:
     def identity(self, split: str, seed: int, shuffle: bool) -> dict[str, Any]:
         """What must be the same for a loader to go on where another stopped."""
         settings = dataclasses.asdict(self.config).items()
-        kept = {name: value for name, value in settings if name not in self.elsewhere}
-        return {"split": split, "seed": seed, "shuffle": shuffle, **kept}
+        relevant = {name: value for name, value in settings if name not in self.elsewhere}
+        return {"split": split, "seed": seed, "shuffle": shuffle, **relevant}
 
     def save(self, folder: Path) -> None:
         """Write what is needed without the data. Each file is whole or not there, ``task.json`` comes last."""
@@ -126,7 +126,7 @@ class Task:
         return str(path.absolute()) if path.exists() else str(self.data)
 
     def origin(self) -> str:
-        """What it was trained on, in a few words: of somebody's own data the name, without the folders around it."""
+        """The training data in a few words; of one's own data the name, without the folders around it."""
         own = self.data if isinstance(self.data, str | Path) else ""
         if own and Path(own).is_absolute():
             return Path(own).name
@@ -166,7 +166,8 @@ class Task:
 
 
 class AskedTask(Task):
-    """A task whose systems any predictor can ask: it says what a question is made of, and what becomes of it.
+    """A task whose systems any predictor can ask. It defines the fields of a question, how an item is read from one,
+    and how answers are shown.
 
     An item is whatever the task makes of a question, or holds in a split. A system that writes (``kind = "writer"``)
     needs also :meth:`write` and :meth:`tokens`, one that chooses (``"classifier"``) ``classes``, and both
@@ -174,9 +175,9 @@ class AskedTask(Task):
     """
 
     title: str = ""
-    """What one can do with a trained system, in a few words."""
+    """What a trained system does, in a few words."""
     verb: str = "Ask"
-    """What the button of a form says."""
+    """The label of a form's button."""
     asks: Mapping[str, Input] = {}
     """The fields of a question, the most important first."""
     without_data: Sequence[Mapping[str, Any]] = ()
@@ -199,7 +200,7 @@ class AskedTask(Task):
         raise NotImplementedError
 
     def axes(self, item: Any) -> dict[str, Axis]:
-        """What of an item may stand along the weights of an attention, by the names that systems declare."""
+        """The axes of an item along which attention weights can be shown, by the names that systems declare."""
         return {}
 
     @cached_property
@@ -229,7 +230,7 @@ class AskedTask(Task):
         raise NotImplementedError
 
     def completed(self, items: Sequence[Any], model: Any) -> Sequence[Any]:
-        """Items with what a system that writes must find out about them first, such as the ingredients of a dish."""
+        """Items with what a system must predict before it writes, such as the ingredients of a dish."""
         return items
 
     def write(self, tokens: Sequence[int], item: Any) -> Words:
@@ -237,35 +238,35 @@ class AskedTask(Task):
         raise NotImplementedError
 
     def looked(self, written: Any) -> Any:
-        """An answer (:class:`regard.decode.written.Written`), once it is known where each of its words looked; what
-        follows from that may be added to it."""
+        """An answer (:class:`regard.decode.written.Written`), once the weights of its words are known; a task can add
+        what follows from them."""
         return written
 
     def remarks(self, item: Any) -> list[str]:
-        """What is said of an item beside what was written about it, in sentences."""
+        """Sentences about an item that are shown beside an answer."""
         return []
 
     def heading(self, item: Any, answer: str) -> str:
-        """The title of a picture of what was looked at for an answer."""
+        """The title of a picture of the weights of an answer."""
         return answer
 
     def fields(self, item: Any, words: Words) -> dict[str, Any]:
-        """What a program may want to read of what was written about an item, as JSON holds it."""
+        """The parts of a written answer for programs, as JSON holds them."""
         return {}
 
     perplexities: Mapping[str, Callable[[Batch], Batch]] = {}
-    """Perplexities that are measured of a system that writes: the name of each, and what becomes of a batch of a split
-    before its answers are read."""
+    """Perplexities to measure of a system that writes: the name of each, and how a batch of a split is changed before
+    it is measured."""
 
     def measure(self, split: str, found: Sequence[Any]) -> dict[str, float]:
         """Metrics of the answers to the first items of a split."""
         raise NotImplementedError
 
     classes: Sequence[str] = ()
-    """What is chosen from."""
+    """The answers to choose from."""
 
     def classes_of(self, item: Any) -> Sequence[str]:
-        """What is chosen from for an item, where items have choices of their own; else :attr:`classes`."""
+        """The answers to choose from for an item, where items have choices of their own; else :attr:`classes`."""
         return self.classes
 
     signatures: Mapping[str, str] = {}
@@ -354,8 +355,8 @@ class Loader:
         before, now = state["of"], self._identity
         if before != now:
             changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-            told = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in changed)
-            raise ValueError(f"the data cannot go on where it stopped: {told}")
+            changes = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in changed)
+            raise ValueError(f"the data cannot go on where it stopped: {changes}")
         self.epoch, self._batch = state["epoch"], state["batch"]
         self._chunk, self._start = state.get("chunk", 0), state.get("start")
 

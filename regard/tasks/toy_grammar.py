@@ -5,8 +5,8 @@
 
 About fifty words a side show what alignment is about: adjectives follow their noun, in reverse order; determiners and
 adjectives agree with its gender; one word becomes two (near: cerca de; perhaps: tal vez) and two become one (does not:
-no; of the: del). A sentence has the length that was asked for, so that quality can be drawn over length. Rare names
-that translate to themselves and are in no vocabulary can be mixed in, to replace unknown words by what was looked at.
+no; of the: del). A sentence has a chosen length, so that quality can be plotted over length. Rare names that translate
+to themselves and are in no vocabulary can be mixed in, to replace unknown words by the source words of their weights.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ CONTENT = {
     *(word for forms in ADJECTIVES.values() for word in forms),
     *(word for _, word in _VERBS.values()),
 }
-"""Target words that mean something by themselves: those whose alignment is asked for."""
+"""Content words of the target: those whose alignment is measured."""
 TARGET_WORDS = sorted(
     CONTENT
     | {form for forms in DETERMINERS.values() for form in forms.values()}
@@ -66,7 +66,7 @@ TARGET_WORDS = sorted(
 
 
 class Example(NamedTuple):
-    """A pair, and which words of it belong together: (source, target) numbers."""
+    """A pair, and its word alignment: (source, target) numbers."""
 
     source: str
     target: str
@@ -97,7 +97,7 @@ class _Clause:
 
 
 class _Draw:
-    """A sentence of exactly the wanted number of words: a small one that is then made longer wherever it can be."""
+    """A sentence of exactly ``length`` words: a short one that grows where there is room."""
 
     def __init__(self, length: int, dice: random.Random, names: Sequence[str], name_share: float):
         self.dice, self.names, self.name_share = dice, names, name_share
@@ -115,15 +115,15 @@ class _Draw:
     def phrase(self) -> _Phrase:
         """A name, or two words: determiner and noun."""
         if self.names and self.dice.random() < self.name_share:
-            made = _Phrase(self.dice.choice(self.names))
-            self.phrases.append(made)
-            return made
+            phrase = _Phrase(self.dice.choice(self.names))
+            self.phrases.append(phrase)
+            return phrase
         return self.common()
 
     def common(self) -> _Phrase:
-        made = _Phrase(self.dice.choice(_NOUNS), self.dice.choice(_DETERMINERS))
-        self.phrases.append(made)
-        return made
+        phrase = _Phrase(self.dice.choice(_NOUNS), self.dice.choice(_DETERMINERS))
+        self.phrases.append(phrase)
+        return phrase
 
     def clause(self, room: int) -> _Clause:
         subject = self.phrase()
@@ -202,7 +202,7 @@ class _Draw:
 
 
 class _Writer:
-    """Writes a drawn sentence in both languages at once, noting which word came from which."""
+    """Writes a drawn sentence in both languages at once, and notes the alignment."""
 
     def __init__(self) -> None:
         self.source: list[str] = []
@@ -234,7 +234,7 @@ class _Writer:
             intensity = self.read("very") if very else []
             form = ADJECTIVES[adjective]["mf".index(gender)]
             described.append((intensity, self.read(adjective), form))
-        named = self.read(phrase.noun)
+        noun_place = self.read(phrase.noun)
         article = DETERMINERS[phrase.determiner][gender]
         if after_of and article == "el":
             self.write(after_of + determiner, "del")
@@ -242,7 +242,7 @@ class _Writer:
             if after_of:
                 self.write(after_of, "de")
             self.write(determiner, article)
-        self.write(named, noun)
+        self.write(noun_place, noun)
         for intensity, adjective_place, form in reversed(described):
             if intensity:
                 self.write(intensity, "muy")
@@ -289,11 +289,11 @@ def sentence(length: int, dice: random.Random, names: Sequence[str] = (), name_s
 def invented_names(number: int) -> list[str]:
     """Names that mean nothing: Bakor, Lumiset …"""
     dice = random.Random("names")
-    found: dict[str, None] = {}
-    while len(found) < number:
+    names: dict[str, None] = {}
+    while len(names) < number:
         syllables = [dice.choice("bdfgklmnprstvz") + dice.choice("aeiou") for _ in range(dice.randint(2, 3))]
-        found["".join(syllables).capitalize() + dice.choice("klnrst")] = None
-    return list(found)
+        names["".join(syllables).capitalize() + dice.choice("klnrst")] = None
+    return list(names)
 
 
 @dataclass(frozen=True)
@@ -330,7 +330,7 @@ def affiliation(example: Example) -> list[int]:
     comes from the end."""
     words = len(example.target.split())
     links = [sorted(s for s, t in example.alignment if t == place) for place in range(words)]
-    middle = {place: held[len(held) // 2] for place, held in enumerate(links) if held}
+    middle = {place: sources[len(sources) // 2] for place, sources in enumerate(links) if sources}
     middle[words] = len(example.source.split())
     return [middle[min(middle, key=lambda t: (abs(t - place), -t))] for place in range(words + 1)]
 
@@ -359,14 +359,14 @@ class ToyGrammar(PairTask):
         config = self.config
         names = invented_names(config.names)
         longest = {"train": config.longest, "valid": config.longest, "test": config.test_longest or config.longest}
-        made: dict[str, list[Example]] = {split: [] for split in longest}
-        for split, examples in made.items():
+        splits: dict[str, list[Example]] = {split: [] for split in longest}
+        for split, examples in splits.items():
             dice = random.Random(f"toy grammar: {split}")
             while len(examples) < getattr(config, f"{split}_size"):
                 example = sentence(dice.randint(config.shortest, longest[split]), dice, names, config.name_share)
                 if _HOMES[key(example.source) % 10] == split:
                     examples.append(example)
-        return made
+        return splits
 
     def examples(self, split: str) -> list[Example]:
         """The pairs of a split with their alignments."""
@@ -381,8 +381,8 @@ class ToyGrammar(PairTask):
         encoded = super()._encode(pairs, corpus, bad)
         if not self.config.alignments:
             return encoded
-        known = {example.source: example for examples in self._examples.values() for example in examples}
-        rows = [affiliation(known[source]) for source in pairs.source]
+        by_source = {example.source: example for examples in self._examples.values() for example in examples}
+        rows = [affiliation(by_source[source]) for source in pairs.source]
         return encoded._replace(affiliation=Ragged.of(rows))
 
     def evaluate(
@@ -391,25 +391,28 @@ class ToyGrammar(PairTask):
         """As for every translation; and exact match for each bin of source length, ``exact_match@8`` for up to 8 words,
         ``exact_match@12`` for 9 to 12, and so on; with names, how many of them were written.
 
-        With ``weights`` (T, S) for each hypothesis: ``aligned``, how many content words of right translations looked
-        within ±1 of their gold source word, and the alignment error rate ``aer`` of the strongest links of all words.
+        With ``weights`` (T, S) for each hypothesis: ``aligned``, how many content words of right translations have
+        their largest weight within ±1 of their gold source word, and the alignment error rate ``aer`` of the strongest
+        links of all words.
         """
-        found = super().evaluate(hypotheses, split)
+        scores = super().evaluate(hypotheses, split)
         examples = self._examples[split]
         right = [hypothesis.split() == example.target.split() for hypothesis, example in zip(hypotheses, examples)]
         below = 0
         for top in (*self.BINS, 10**9):
             inside = [ok for ok, example in zip(right, examples) if below < len(example.source.split()) <= top]
             if inside:
-                found[f"exact_match@{top}" if top < 10**9 else f"exact_match>{below}"] = 100 * sum(inside) / len(inside)
+                scores[f"exact_match@{top}" if top < 10**9 else f"exact_match>{below}"] = (
+                    100 * sum(inside) / len(inside)
+                )
             below = top
         if self.config.names:
-            wanted = [set(example.target.split()) - set(TARGET_WORDS) for example in examples]
-            written = sum(len(names & set(text.split())) for names, text in zip(wanted, hypotheses))
-            found["names"] = 100 * written / max(sum(map(len, wanted)), 1)
+            rare = [set(example.target.split()) - set(TARGET_WORDS) for example in examples]
+            written = sum(len(names & set(text.split())) for names, text in zip(rare, hypotheses))
+            scores["names"] = 100 * written / max(sum(map(len, rare)), 1)
         if weights is not None:
-            found.update(_alignment(weights, [e if ok else None for e, ok in zip(examples, right)]))
-        return found
+            scores.update(_alignment(weights, [e if ok else None for e, ok in zip(examples, right)]))
+        return scores
 
     def head_errors(self, looks: Iterable[tuple[int, np.ndarray]], split: str = "test") -> dict[tuple[int, int], float]:
         """The alignment error rate of each (layer, head); head −1 is the mean of its layer.
@@ -437,8 +440,8 @@ def _alignment(weights: Sequence[np.ndarray | None], examples: Sequence[Example 
             continue
         words = example.target.split()
         content = [(s, t) for s, t in example.alignment if words[t] in CONTENT]
-        hits, asked = alignment.aligned_within(matrix, content)
-        near, total = near + hits, total + asked
+        hits, linked = alignment.aligned_within(matrix, content)
+        near, total = near + hits, total + linked
         ours.append(alignment.argmax_links(np.asarray(matrix)[: len(words)]))
         gold.append(example.alignment)
     return {"aligned": 100 * near / max(total, 1), "aer": alignment.alignment_error(ours, gold)}

@@ -1,10 +1,10 @@
-"""Following a thing through a film; see :mod:`regard.data.films`.
+"""Tracking an object through a film; see :mod:`regard.data.films`.
 
 A batch has ``frames`` (B, T, 1, height, width) from 0 to 1 and ``boxes`` (B, T, 4), left, top, width and height in
-pixels. Made films are new in every epoch of training; ``data = "made"`` measures films of digits, ``"textured"`` the
-textured ones. A film of a file, ``data = "tracking"``, is that of every split. To measure, a tracker is given its first
-box alone; but one that was trained on it has learned its features from all boxes, and is measured fairly on other films
-only: train on made films, and measure with ``--data``.
+pixels. Generated films are new in every epoch of training; ``data = "made"`` measures films of digits, ``"textured"``
+the textured ones. With the film of a file, ``data = "tracking"``, every split is this film. When measured, a tracker
+sees only the first box; but one that was trained on the film has learned its features from all boxes, and is measured
+fairly on other films only: train on generated films, and measure with ``--data``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Config:
 
     Attributes:
         data: ``made``, ``textured``, or a file or folder.
-        size: height and width of made films.
+        size: height and width of generated films.
         length: frames of a film to measure.
         trained: frames of a film to train on.
         clutter: pieces of other digits.
@@ -82,7 +82,7 @@ class Tracking(Task):
 
     @cached_property
     def film(self) -> films.Film | None:
-        """That of a file, if there is one."""
+        """The film of a file, or None if films are generated."""
         where = self.data or self.config.data
         if str(where) in MADE:
             return None
@@ -99,20 +99,20 @@ class Tracking(Task):
         def make(random: np.random.Generator, epoch: int, number: int) -> Batch:
             if self.film is None:
                 length = config.trained if split == "train" else config.length
-                many = [
+                chosen = [
                     films.textured(random, length, config.size)
                     if textured
                     else films.made(random, length, config.size, config.clutter, config.hidden)
                     for _ in range(config.batch)
                 ]
             elif split == "train":
-                many = []
+                chosen = []
                 for _ in range(config.batch):
                     first = int(random.integers(0, max(1, len(self.film.boxes) - config.trained)))
-                    many.append(films.Film(*(part[first : first + config.trained] for part in self.film)))
+                    chosen.append(films.Film(*(part[first : first + config.trained] for part in self.film)))
             else:
-                many = [self.film]
-            frames, boxes = (torch.from_numpy(np.stack(part)) for part in zip(*many))
+                chosen = [self.film]
+            frames, boxes = (torch.from_numpy(np.stack(part)) for part in zip(*chosen))
             return {"frames": frames, "boxes": boxes}
 
         measured = 1 if self.film is not None else config.measured * (2 if split == "test" else 1)

@@ -1,6 +1,6 @@
 """Translation of anyone's parallel text.
 
-The data is a folder (or one file) in a format that people have: ``train.en`` beside ``train.de``, and ``val`` and
+The data is a folder (or one file) in a common format: ``train.en`` beside ``train.de``, and ``val`` and
 ``test`` likewise, as in Multi30k; tab-separated pairs, as Tatoeba has them; or JSON lines; plain or gzipped. Where
 there is no validation or test file, sentences are held out of the training text, so that none is on both sides. Files
 too large for memory are streamed. With ``data=generated`` the sentences are those of the toy grammar.
@@ -96,7 +96,7 @@ class Translation(PairTask):
         """Lines of the training text, before any are held out."""
         if _is_generated(config, data):
             return GENERATED_SIZES["train"]
-        return _found(config, data)["train"].lines()
+        return _files_of(config, data)["train"].lines()
 
     def corpus(self, split: str) -> Corpus:
         return self._corpora[split]
@@ -106,32 +106,32 @@ class Translation(PairTask):
         config = self.config
         if _is_generated(config, self.data):
             return dict(_generated())
-        found = _found(config, self.data)
-        train = found["train"]
+        files = _files_of(config, self.data)
+        train = files["train"]
         streams = self._streams(train)
         if streams and isinstance(train, Parallel) and not config.skip_bad:
             train.check()
         sizes = {"test": config.test_size, "valid": config.valid_size}
-        missing = {split: size for split, size in sizes.items() if split not in found}
+        missing = {split: size for split, size in sizes.items() if split not in files}
         if not missing:
-            return dict(found)
-        # Of a stream only the beginning is read for this; what is like it is then left out everywhere.
+            return dict(files)
+        # Of a stream only the beginning is read for this; the same sentences are then left out everywhere.
         head = {"head": texts.CHUNK} if streams else {}
-        return {**found, **texts.hold_out(train, missing, BadLines(config.skip_bad), **head)}
+        return {**files, **texts.hold_out(train, missing, BadLines(config.skip_bad), **head)}
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> PairLoader:
         loader, corpus = super().batches_of(split, seed, shuffle), self._corpora[split]
         if isinstance(corpus, Tabs):
             sides = zip(corpus.columns, (self.config.src, self.config.tgt), ("source", "target"))
-            told = " and ".join(f"column {column} as {language}, the {side}" for column, language, side in sides)
-            loader.note = f"{corpus.place(0)}: {told}"
+            description = " and ".join(f"column {column} as {language}, the {side}" for column, language, side in sides)
+            loader.note = f"{corpus.place(0)}: {description}"
         return loader
 
     def make_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         train, config = self._corpora["train"], self.config
         if config.tokens:
-            known = tokenizers_of(config.tokens)
-            return known["source"], known["target"]
+            tokenizers = tokenizers_of(config.tokens)
+            return tokenizers["source"], tokenizers["target"]
         settings: dict[str, Any] = dict(level=config.level, vocab=config.vocab, lowercase=config.lowercase)
         whole = (pairs for pairs, _ in train.chunks(BadLines(config.skip_bad)))
         chunks = list(train.sample() if isinstance(train, Files) and self._streams(train) else whole)
@@ -147,7 +147,7 @@ def _is_generated(config: Config, data: Any) -> bool:
     return str(data or config.data) == GENERATED
 
 
-def _found(config: Config, data: Any) -> dict[str, Files]:
+def _files_of(config: Config, data: Any) -> dict[str, Files]:
     """The files of each split that has some."""
     names = {"train": config.train, "valid": config.valid, "test": config.test}
     columns = _columns(config.columns) if config.columns else None
@@ -157,8 +157,10 @@ def _found(config: Config, data: Any) -> dict[str, Files]:
 def _generated() -> Iterator[tuple[str, Corpus]]:
     for split, size in GENERATED_SIZES.items():
         dice = random.Random(f"translation: {split}")
-        made = [sentence(dice.randint(3, 8), dice) for _ in range(size)]
-        pairs = Pairs([one.source for one in made], [one.target for one in made], list(range(1, size + 1)))
+        examples = [sentence(dice.randint(3, 8), dice) for _ in range(size)]
+        pairs = Pairs(
+            [example.source for example in examples], [example.target for example in examples], list(range(1, size + 1))
+        )
         yield split, Listed(pairs, (f"generated, {split}",) * 2)
 
 

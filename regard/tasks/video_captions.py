@@ -45,7 +45,7 @@ from regard.tasks.task import VISION, Batch, check_split
 
 MOVES = "moves"
 THUMBNAIL = 96
-"""Pixels a side of a frame that is shown."""
+"""Height and width of the frames in a picture of attention."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Config:
     skip_bad: bool = False
     """Count and leave out captions without a clip, and clips with a frame that cannot be read."""
     data_seed: int = 0
-    """Of generated clips."""
+    """Seed of generated clips."""
 
     def __post_init__(self) -> None:
         at_least(self, "batch", "frames", "min_count", "train_size", "valid_size", "test_size", max_length=2)
@@ -124,8 +124,8 @@ class VideoCaptions(Described):
     def __init__(self, config: Config, data: Any = None, *, known: Mapping[str, Any] | None = None):
         self._readable: dict[str, list[clips.Clip]] = {}
         super().__init__(config, data, known=known)
-        self._kept_features = lru_cache(maxsize=len(SPLITS))(self._computed)
-        self._kept_clip = lru_cache(maxsize=512)(self._drawn)
+        self._cached_features = lru_cache(maxsize=len(SPLITS))(self._computed)
+        self._cached_clip = lru_cache(maxsize=512)(self._drawn)
 
     def learn(self) -> dict[str, Any]:
         if self.generated:
@@ -143,7 +143,7 @@ class VideoCaptions(Described):
         return {"vocab": len(self.words), "features": self.known["width"], "longest": self.config.max_length}
 
     # -----------------------------------------------------------------------------------------------------------------
-    # Clips and what is said of them
+    # Clips and their captions
 
     @property
     def generated(self) -> bool:
@@ -181,17 +181,18 @@ class VideoCaptions(Described):
 
     def features(self, split: str) -> list[np.ndarray]:
         """The features (F, width) of the frames of each clip of a split."""
-        return self._kept_features(check_split(split))
+        return self._cached_features(check_split(split))
 
     def _computed(self, split: str) -> list[np.ndarray]:
         part = self._part(split)
         if not self.known["pictured"]:
-            many = [clip.features for clip in part if clip.features is not None]
-            return [each[clips.spaced(len(each), self.config.frames)] for each in many]
+            stored = [clip.features for clip in part if clip.features is not None]
+            return [features[clips.spaced(len(features), self.config.frames)] for features in stored]
         frames = [self._frames(clip) for clip in part]
-        held = self.store.features([photograph for each in frames for photograph in each])
-        ends = np.cumsum([len(each) for each in frames])
-        return [held[np.arange(end - len(each), end)].mean(1).numpy() for each, end in zip(frames, ends.tolist())]
+        features = self.store.features([photograph for pictures in frames for photograph in pictures])
+        lengths = [len(pictures) for pictures in frames]
+        ends = np.cumsum(lengths).tolist()
+        return [features[np.arange(end - length, end)].mean(1).numpy() for length, end in zip(lengths, ends)]
 
     def _frames(self, clip: clips.Clip) -> tuple[Photograph, ...]:
         chosen = clips.spaced(len(clip.photographs), self.config.frames)
@@ -199,7 +200,7 @@ class VideoCaptions(Described):
 
     def clip(self, split: str, row: int, seed: int = 0, epoch: int = 0) -> moves.Clip:
         """A generated clip; the same for the same numbers."""
-        return self._kept_clip(check_split(split), seed, epoch, row)
+        return self._cached_clip(check_split(split), seed, epoch, row)
 
     def _drawn(self, split: str, seed: int, epoch: int, row: int) -> moves.Clip:
         key = [self.config.data_seed, SPLITS.index(split), seed, epoch, row]
@@ -227,13 +228,13 @@ class VideoCaptions(Described):
         return Item(self.features(split)[number], photographs=self._frames(self._part(split)[number]))
 
     def read(self, question: Any) -> Item:
-        return self._given(question.clip) if question.clip else self.item(self.shown, question.example)
+        return self._uploaded(question.clip) if question.clip else self.item(self.shown, question.example)
 
-    def _given(self, source: Path | bytes) -> Item:
+    def _uploaded(self, source: Path | bytes) -> Item:
         """A clip from a file."""
         name = "the clip" if isinstance(source, bytes) else str(source)
         if isinstance(source, Path) and source.is_dir():
-            return self._framed(source)
+            return self._from_folder(source)
         pixels = clips.pixels(source) if self.known["pictured"] else None
         if pixels is None:
             if self.generated:
@@ -247,15 +248,15 @@ class VideoCaptions(Described):
         pixels = np.stack([photographs.resized(frame, size, fit=self.config.fit) for frame in pixels])
         return Item(pixels=pixels) if self.generated else Item(self.store.compute(pixels).mean(1).numpy(), pixels)
 
-    def _framed(self, folder: Path) -> Item:
+    def _from_folder(self, folder: Path) -> Item:
         """A clip from a folder with a picture for each frame."""
         if not self.known["pictured"]:
-            wanted = f"an .npz or .npy file with {self.known['width']} features a frame is wanted"
-            raise ValueError(f"{folder}: a folder of pictures, but {wanted}")
-        found = clips.frames_of(folder)
-        chosen = [found[number] for number in clips.spaced(len(found), self.config.frames)]
+            needed = f"an .npz or .npy file with {self.known['width']} features a frame is wanted"
+            raise ValueError(f"{folder}: a folder of pictures, but {needed}")
+        pictures = clips.frames_of(folder)
+        chosen = [pictures[number] for number in clips.spaced(len(pictures), self.config.frames)]
         size = self.config.pixels if self.generated else self.config.size
-        pixels = np.stack([photographs.read(each, size, fit=self.config.fit) for each in chosen])
+        pixels = np.stack([photographs.read(picture, size, fit=self.config.fit) for picture in chosen])
         if self.generated:
             return Item(pixels=pixels)
         return Item(self.store.compute(pixels).mean(1).numpy(), photographs=tuple(chosen))
@@ -273,8 +274,8 @@ class VideoCaptions(Described):
         return {"features": torch.from_numpy(features), "frame_lengths": torch.from_numpy(lengths)}
 
     def axes(self, item: Item) -> dict[str, Axis]:
-        there = item.pixels is not None or item.photographs
-        return {"frames": Frames.numbered(len(item), (lambda: _shown(item)) if there else None)}
+        visible = item.pixels is not None or item.photographs
+        return {"frames": Frames.numbered(len(item), (lambda: _shown(item)) if visible else None)}
 
     def origin(self) -> str:
         return "generated clips" if self.generated else super().origin()
@@ -292,13 +293,13 @@ class VideoCaptions(Described):
         references = self.references(split, range(len(found)))
         values, self.signatures = measured(found, references)
         if self.generated:
-            values["true"] = 100 * float(np.mean([each.text == right for each, (right,) in zip(found, references)]))
-            values |= self._happened(split, found)
+            values["true"] = 100 * float(np.mean([answer.text == right for answer, (right,) in zip(found, references)]))
+            values |= self._move_scores(split, found)
         return values
 
-    def _happened(self, split: str, found: Sequence[Written]) -> dict[str, float]:
+    def _move_scores(self, split: str, answers: Sequence[Written]) -> dict[str, float]:
         maps, spans, directions, orders = [], [], [], []
-        for row, written in enumerate(found):
+        for row, written in enumerate(answers):
             events, words = self.clip(split, row).events, list(written.words.labels)
             named = []
             for place, number in moves.mentioned(words, events):
@@ -330,22 +331,22 @@ class VideoCaptions(Described):
 
     def seen(self, split: str) -> tuple[Callable[[np.ndarray], Batch], str]:
         features = self.features(split)
-        told = f"up to {max(map(len, features))} frames of {self.known['width']} features"
-        told += f"; {self.bad}" if self.bad.total else ""
-        return lambda owners: self._batch([Item(features[owner]) for owner in owners]), told
+        description = f"up to {max(map(len, features))} frames of {self.known['width']} features"
+        description += f"; {self.bad}" if self.bad.total else ""
+        return lambda owners: self._batch([Item(features[owner]) for owner in owners]), description
 
     def made(self, split: str, seed: int, epoch: int, rows: Sequence[int]) -> Batch:
-        made = [self.clip(split, row, seed, epoch) for row in rows]
-        framed = [self._vocabulary.framed(moves.caption(clip.events), self.config.max_length) for clip in made]
-        seen = self._batch([Item(pixels=clip.frames) for clip in made])
-        return {**seen, **targets(Ragged.of(framed), np.arange(len(made)))}
+        drawn = [self.clip(split, row, seed, epoch) for row in rows]
+        framed = [self._vocabulary.framed(moves.caption(clip.events), self.config.max_length) for clip in drawn]
+        frames = self._batch([Item(pixels=clip.frames) for clip in drawn])
+        return {**frames, **targets(Ragged.of(framed), np.arange(len(drawn)))}
 
 
 def _shown(item: Item) -> np.ndarray:
     """Frames from 0 to 1, small."""
     if item.pixels is None:
-        frames = [photographs.read(each, THUMBNAIL, fit="squash") for each in item.photographs]
+        frames = [photographs.read(picture, THUMBNAIL, fit="squash") for picture in item.photographs]
     else:
         small = min(THUMBNAIL, item.pixels.shape[-1])
-        frames = [photographs.resized(each, small, fit="squash") for each in item.pixels]
+        frames = [photographs.resized(frame, small, fit="squash") for frame in item.pixels]
     return np.stack(frames) / np.float32(255)

@@ -1,12 +1,12 @@
 """Questions about images, answered with one of the answers that were seen in training.
 
 ``data`` is a folder in the format of DAQUAR or VQA or one with ``questions.tsv`` (:mod:`regard.data.visual_questions`),
-or ``scenes``: coloured shapes that are generated (:mod:`regard.data.scenes`), new ones in every epoch of training, with
-one question each. What is asked there is drawn by kind first: is there something, its colour, its shape, and what lies
-just beside it, for which one must look twice.
+or ``scenes``: generated coloured shapes (:mod:`regard.data.scenes`), new in every epoch of training, with one question
+each. The kind of the question is drawn first: is an object there, its colour, its shape, or what lies just beside it,
+which takes two looks.
 
 A batch has ``question`` (B, T), word ids, ``question_lengths`` (B,), ``answer`` (B,), the number of the right one, −1
-if it is not among the known, beside ``features`` or ``image`` (:mod:`regard.tasks._images`). Of several right answers
+if it is not a known answer, beside ``features`` or ``image`` (:mod:`regard.tasks._images`). Of several right answers
 the most frequent is learned. Where a right answer is a list (``book, lamp``, as in DAQUAR), ``parts`` (B, P) has the
 numbers of those of its parts that are answers, −1 for padding. Questions are lower case without punctuation; a word
 that is seen less than ``min_count`` times is unknown.
@@ -98,15 +98,15 @@ class VisualQuestions(ImageTask):
         self.classes = list(self.known["answers"])
         self._numbers = {answer: number for number, answer in enumerate(self.classes)}
         self._encoded = lru_cache(maxsize=len(SPLITS))(self._encode_all)
-        self._kept_owners = lru_cache(maxsize=len(SPLITS))(self._owners)
+        self._cached_owners = lru_cache(maxsize=len(SPLITS))(self._owners)
 
     def learn(self) -> dict[str, Any]:
         if self.generated:
             return {"words": scenes.asked(), "answers": scenes.answers()}
         train = self._part("train")
-        counts = Counter(_likeliest(each.answers) for each in train)
+        counts = Counter(_likeliest(entry.answers) for entry in train)
         ranked = sorted(counts, key=lambda answer: (-counts[answer], answer))
-        words = Vocabulary.seen((each.question for each in train), self.config.min_count)
+        words = Vocabulary.seen((entry.question for entry in train), self.config.min_count)
         return {"words": words, "answers": ranked[: self.config.answers]}
 
     @property
@@ -126,12 +126,12 @@ class VisualQuestions(ImageTask):
 
     def photographs_of(self, split: str) -> list[Photograph]:
         """Each once, in the order of the questions."""
-        return list(dict.fromkeys(each.photograph for each in self._part(split)))
+        return list(dict.fromkeys(entry.photograph for entry in self._part(split)))
 
     def _owners(self, split: str) -> np.ndarray:
         """The number of the photograph of each question."""
         rows = {photograph: row for row, photograph in enumerate(self.photographs_of(split))}
-        return np.array([rows[each.photograph] for each in self._part(split)])
+        return np.array([rows[entry.photograph] for entry in self._part(split)])
 
     def _drawn(self, split: str, seed: int, epoch: int, row: int) -> tuple[scenes.Scene, list[int]]:
         key = [self.config.data_seed, SPLITS.index(split), seed, epoch, row]
@@ -141,13 +141,13 @@ class VisualQuestions(ImageTask):
     def asked(self, split: str, row: int, seed: int = 0, epoch: int = 0) -> scenes.Question:
         """The question about a generated scene: a kind is drawn, and then one of that kind."""
         random = self.draws(split, row, seed, epoch)
-        found = scenes.questions(self.scene(split, row, seed, epoch).things, random)
-        kinds = sorted({each.kind for each in found})
+        questions = scenes.questions(self.scene(split, row, seed, epoch).things, random)
+        kinds = sorted({question.kind for question in questions})
         if split == "train" and self.config.relational is not None and "relation" in kinds:
             twice = random.random() < self.config.relational
             kinds = [kind for kind in kinds if (kind == "relation") == twice]
         kind = kinds[int(random.integers(len(kinds)))]
-        chosen = [each for each in found if each.kind == kind]
+        chosen = [question for question in questions if question.kind == kind]
         return chosen[int(random.integers(len(chosen)))]
 
     def count(self, split: str) -> int:
@@ -159,31 +159,31 @@ class VisualQuestions(ImageTask):
         if not 0 <= number < count:
             raise ValueError(f"there is no question {number} in {split}: they are 0 to {count - 1}")
         if self.generated:
-            asked = self.asked(split, number)
-            return Query(self.scene(split, number).image, question=asked.text, answers=(asked.answer,))
-        one = self._part(split)[number]
-        row = self._kept_owners(split)[number]
-        return Query(None, one.photograph, self.features(split)[[row]][0], one.question, tuple(one.answers))
+            question = self.asked(split, number)
+            return Query(self.scene(split, number).image, question=question.text, answers=(question.answer,))
+        entry = self._part(split)[number]
+        row = self._cached_owners(split)[number]
+        return Query(None, entry.photograph, self.features(split)[[row]][0], entry.question, tuple(entry.answers))
 
     def read(self, question: Any) -> Query:
         """One's own picture with a question, or a test picture with its own question or another."""
         typed = question.question.strip()
         if not question.image:
-            found = self.item(self.shown, question.example)
-            return dataclasses.replace(found, question=typed, answers=()) if typed else found
+            item = self.item(self.shown, question.example)
+            return dataclasses.replace(item, question=typed, answers=()) if typed else item
         if not typed:
             raise ValueError("a picture needs a question about it: question=…")
         return Query(self.photograph(question.image).pixels, question=typed)
 
     def batch_of(self, items: Sequence[Query]) -> Batch:
-        return {**self.images(items), **self._read([item.question for item in items])}
+        return {**self.images(items), **self._question_batch([item.question for item in items])}
 
     def remarks(self, item: Query) -> list[str]:
         right = f" Right: {_likeliest(item.answers)}." if item.answers else ""
-        return [f"Question: {_asked(item)}{right}"]
+        return [f"Question: {_question_text(item)}{right}"]
 
     def heading(self, item: Query, answer: str) -> str:
-        return f"{_asked(item)} {answer}"
+        return f"{_question_text(item)} {answer}"
 
     # -----------------------------------------------------------------------------------------------------------------
     # Batches
@@ -192,9 +192,9 @@ class VisualQuestions(ImageTask):
         """The ids of a question, at least one."""
         return self._vocabulary.encode(question)[: self.config.max_length] or [UNKNOWN]
 
-    def _read(self, questions: Sequence[str]) -> Batch:
+    def _question_batch(self, questions: Sequence[str]) -> Batch:
         """Questions, side by side."""
-        padded, lengths = pad(Ragged.of([self.encode(each) for each in questions]), np.arange(len(questions)))
+        padded, lengths = pad(Ragged.of([self.encode(question) for question in questions]), np.arange(len(questions)))
         return {"question": padded, "question_lengths": lengths}
 
     def _number(self, answer: str) -> int:
@@ -203,15 +203,15 @@ class VisualQuestions(ImageTask):
     def _encode_all(self, split: str) -> tuple[Ragged, np.ndarray, np.ndarray]:
         """Every question of a split, the number of its answer, and those of the parts of an answer that is a list."""
         part = self._part(split)
-        answers = [_likeliest(each.answers) for each in part]
+        answers = [_likeliest(entry.answers) for entry in part]
         listed = [
-            [n for n in map(self._number, each.split(", ")) if n >= 0] if ", " in each else [] for each in answers
+            [n for n in map(self._number, answer.split(", ")) if n >= 0] if ", " in answer else [] for answer in answers
         ]
         parts = np.full((len(part), max(map(len, listed))), -1)
         for row, numbers in zip(parts, listed):
             row[: len(numbers)] = numbers
         right = np.array([self._number(answer) for answer in answers])
-        return Ragged.of([self.encode(each.question) for each in part]), right, parts
+        return Ragged.of([self.encode(entry.question) for entry in part]), right, parts
 
     def batches_of(self, split: str, seed: int, shuffle: bool) -> Loader:
         identity = self.identity(split, seed, shuffle)
@@ -220,15 +220,15 @@ class VisualQuestions(ImageTask):
 
             def make(rows: range, epoch: int, k: int) -> Batch:
                 key = (seed, epoch) if shuffle else (0, 0)
-                asked = [self.asked(split, row, *key) for row in rows]
-                right = torch.tensor([self._number(each.answer) for each in asked])
+                questions = [self.asked(split, row, *key) for row in rows]
+                right = torch.tensor([self._number(question.answer) for question in questions])
                 pictures = self.images([Item(self.scene(split, row, *key).image) for row in rows])
-                return {**pictures, **self._read([each.text for each in asked]), "answer": right}
+                return {**pictures, **self._question_batch([question.text for question in questions]), "answer": right}
 
             number = self.count(split)
             return drawn(make, number, size, identity, f"{number:,} scenes an epoch, a question each")
         ids, right, parts = self._encoded(split)
-        features, owners = self.features(split), self._kept_owners(split)
+        features, owners = self.features(split), self._cached_owners(split)
 
         def take(rows: np.ndarray, epoch: int, k: int) -> Batch:
             question, lengths = pad(ids, rows)
@@ -255,36 +255,36 @@ class VisualQuestions(ImageTask):
         """Of the answers to the first questions of a split, in percent: ``exact``, where they have one right answer, or
         ``vqa``, where people gave several, and what the most frequent answer of training would get (``frequent``). Of
         scenes, in percent, ``exact`` of each kind of question, how often the first and the last hop point at the first
-        and the last object that must be looked at, and the ``chance`` of a random cell for the latter."""
-        labels = [each.label for each in found]
+        and the last object that the question is about, and the ``chance`` of a random cell for the latter."""
+        labels = [answer.label for answer in found]
         if self.generated:
-            return self._of_scenes(split, found, labels)
-        given = [each.answers for each in self._part(split)[: len(found)]]
-        if all(len(many) == 1 for many in given):
-            wanted = [many[0] for many in given]
-            frequent = metrics.exact([self.classes[0]] * len(labels), wanted)
-            return {"exact": metrics.exact(labels, wanted), "frequent": frequent}
-        frequent = metrics.agreement([self.classes[0]] * len(labels), given)
-        return {"vqa": metrics.agreement(labels, given), "frequent": frequent}
+            return self._scene_scores(split, found, labels)
+        references = [entry.answers for entry in self._part(split)[: len(found)]]
+        if all(len(answers) == 1 for answers in references):
+            right = [answers[0] for answers in references]
+            frequent = metrics.exact([self.classes[0]] * len(labels), right)
+            return {"exact": metrics.exact(labels, right), "frequent": frequent}
+        frequent = metrics.agreement([self.classes[0]] * len(labels), references)
+        return {"vqa": metrics.agreement(labels, references), "frequent": frequent}
 
-    def _of_scenes(self, split: str, found: Sequence[Any], labels: Sequence[str]) -> dict[str, float]:
-        asked = [self.asked(split, row) for row in range(len(found))]
-        wanted = [each.answer for each in asked]
-        values = {"exact": metrics.exact(labels, wanted)}
-        for kind in sorted({each.kind for each in asked}):
-            rows = [row for row, each in enumerate(asked) if each.kind == kind]
-            values[kind] = metrics.exact([labels[row] for row in rows], [wanted[row] for row in rows])
-        looked = [row for row, each in enumerate(asked) if each.about and found[row].weights]
+    def _scene_scores(self, split: str, answers: Sequence[Any], labels: Sequence[str]) -> dict[str, float]:
+        questions = [self.asked(split, row) for row in range(len(answers))]
+        right = [question.answer for question in questions]
+        values = {"exact": metrics.exact(labels, right)}
+        for kind in sorted({question.kind for question in questions}):
+            rows = [row for row, question in enumerate(questions) if question.kind == kind]
+            values[kind] = metrics.exact([labels[row] for row in rows], [right[row] for row in rows])
+        located = [row for row, question in enumerate(questions) if question.about and answers[row].weights]
         for name, which in (("pointing_first", 0), ("pointing", -1)):
-            maps = [list(found[row].weights.values())[which][-1].numpy() for row in looked]
-            boxes = [self.scene(split, row).things[asked[row].about[which]].box for row in looked]
+            maps = [list(answers[row].weights.values())[which][-1].numpy() for row in located]
+            boxes = [self.scene(split, row).things[questions[row].about[which]].box for row in located]
             if maps:
                 hits, chance = pointing.pointing_game(np.stack(maps), boxes)
                 values |= {name: 100 * hits, "chance": 100 * chance}
         return values
 
 
-def _asked(item: Query) -> str:
+def _question_text(item: Query) -> str:
     return f"{item.question.rstrip('? ')}?"
 
 

@@ -202,7 +202,7 @@ def test_a_stream_has_no_length(tmp_path):
     loader = Translation(Config(vocab=300, stream_mb=-1.0), tmp_path).loader("train")
     with pytest.raises(TypeError, match="stream"):
         len(loader)
-    assert loader.report() .splitlines()[-1] == "streamed from disk"
+    assert loader.report().splitlines()[-1] == "streamed from disk"
     next(iter(loader))
     assert "% padding" in loader.report()
 

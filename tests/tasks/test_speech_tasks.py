@@ -294,8 +294,8 @@ def test_a_clipped_recording_is_told_at_any_rate(predictor):
     loud = np.clip(5 * np.sin(np.arange(16000) / 7), -1, 1)
     for rate in (8000, 16000, 44100):
         data = sound.wav(loud, rate)
-        assert "clipped" in "".join(predictor.task._given(data).notes)
-        assert not predictor.task._given(sound.wav(0.8 * loud, rate)).notes
+        assert "clipped" in "".join(predictor.task._uploaded(data).notes)
+        assert not predictor.task._uploaded(sound.wav(0.8 * loud, rate)).notes
 
 
 @pytest.mark.parametrize(("content", "told"), [(b"", "an empty file"), (b"text", "not sound that can be read")])

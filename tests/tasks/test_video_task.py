@@ -73,7 +73,7 @@ def test_without_the_data_it_can_caption(msvd, tmp_path):
     (msvd / "training_label.json").unlink()
     other = VideoCaptions.load(tmp_path / "task")
     assert other.sizes == made.sizes
-    item = other._given(file(features=np.ones((3, 6))))
+    item = other._uploaded(file(features=np.ones((3, 6))))
     ((_, batch),) = other.batches([item])
     assert batch["features"].shape == (1, 3, 6) and batch["frame_lengths"].tolist() == [3]
 
@@ -87,11 +87,11 @@ def file(**arrays):
 def test_what_is_no_clip_is_told(msvd):
     made = task(msvd)
     with pytest.raises(ValueError, match="the clip: 7 features a frame, but 6 are wanted"):
-        made._given(file(features=np.ones((3, 7))))
+        made._uploaded(file(features=np.ones((3, 7))))
     with pytest.raises(ValueError, match="there is no clip 4 in test: they are 0 to 3"):
         made.item("test", 4)
     with pytest.raises(ValueError, match="no array called 'images' in it, which this system looks at"):
-        generated()._given(file(features=np.ones((3, 7))))
+        generated()._uploaded(file(features=np.ones((3, 7))))
     with pytest.raises(ValueError, match=r"no data at nowhere.*clips can also be generated: data=moves"):
         task("nowhere")
 
@@ -112,9 +112,9 @@ def test_folders_of_frames_pass_the_backbone(tmp_path):
     item = made.item("test", 0)
     assert item.features.shape == (3, 112)
     images = np.stack([np.asarray(Image.open(each.file)) for each in item.photographs])
-    given = made._given(file(images=images))
+    given = made._uploaded(file(images=images))
     assert np.allclose(given.features, item.features, atol=0.02)
-    framed = made._given(item.photographs[0].file.parent)
+    framed = made._uploaded(item.photographs[0].file.parent)
     assert np.allclose(framed.features, item.features, atol=0.02) and framed.photographs == item.photographs
     (one,) = _asking.named(form("Watch", **made.asks), str(tmp_path / "data" / "c1"), {})
     assert one.question.clip == tmp_path / "data" / "c1"
@@ -132,7 +132,7 @@ def test_folders_of_frames_pass_the_backbone(tmp_path):
 def test_features_alone_have_nothing_to_show(msvd, tmp_path):
     made = task(msvd)
     with pytest.raises(ValueError, match=r"a folder of pictures, but .* with 6 features a frame is wanted"):
-        made._given(tmp_path)
+        made._uploaded(tmp_path)
     assert made.axes(made.item("test", 0))["frames"].images is None
 
 
