@@ -101,14 +101,19 @@ def at_least(config: Any, *names: str, **least: float) -> None:
             raise ValueError(f"{name} must be at least {number}, not {value}")
 
 
+_NAMES = {type(None): "none", int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
 def describe(kind: Any) -> str:
-    """A type in words: ``int or None``."""
+    """A type in words: ``a whole number or none``."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return " or ".join(map(describe, inner))
     if origin in (tuple, list):
-        return "a list of " + " and ".join(describe(each) for each in inner if each is not Ellipsis)
-    return "none" if kind is type(None) else getattr(kind, "__name__", str(kind))
+        return "a list of " + " and ".join(
+            getattr(each, "__name__", describe(each)) for each in inner if each is not Ellipsis
+        )
+    return str(_NAMES.get(kind) or getattr(kind, "__name__", kind))
 
 
 def parse(text: str, kind: Any, key: str) -> Any:

@@ -136,7 +136,7 @@ def test_assembling_is_seeded_only_if_asked():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("system.hidden = 8.5", r"hidden is int, not 8\.5"),
+        ("system.hidden = 8.5", r"hidden is a whole number, not 8\.5"),
         ("sytem.hidden = 8", "system"),
         ("task.sizee = 8", r"no key 'sizee'"),
     ],

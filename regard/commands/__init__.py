@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 from regard import _threads
@@ -64,6 +65,14 @@ def _replace_closed_streams() -> None:
         print("regard: standard output is closed, so nothing is printed there", file=sys.stderr)
 
 
+def _warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning in one line; the line of our code that it came from is nothing to a user of the command line."""
+    place = "" if Path(filename).is_relative_to(HOME) else f"{filename}, line {lineno}: "
+    return f"regard: {place}{message}\n"
+
+
 def main() -> None:
     """Run the command line. An error is one line on stderr and exit code 2, never a bare traceback."""
     _threads.spin_briefly()
@@ -71,6 +80,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    warnings.formatwarning = _warning
     # Wherever it stands: people add --traceback at the end of the line that has just failed.
     arguments = [argument for argument in sys.argv[1:] if argument != "--traceback"]
     try:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
-from regard.questions import REQUIRED, File, Input
+from regard.questions import REQUIRED, File, Input, Text
 
 RENAMED = {"self": "own", "json": "as_json"}
 """What a flag was called before options were ``key=value`` → the option."""
@@ -35,6 +35,8 @@ def split(given: Sequence[str], known: Mapping[str, Option], name: str) -> tuple
     while waiting:
         word = waiting.pop(0)
         key, equals, value = word.partition("=")
+        if equals and key not in known and RENAMED.get(key) in known:
+            key = RENAMED[key]
         if word.startswith("--") and len(word) > 2:
             flag = key[2:].replace("-", "_")
             key = RENAMED.get(flag, flag)
@@ -45,10 +47,15 @@ def split(given: Sequence[str], known: Mapping[str, Option], name: str) -> tuple
             words.append(word)
             continue
         if key not in known:
-            others = f"its options here: {', '.join(known)}" if known else "it takes none here"
-            raise ValueError(f"{name} takes no option {key!r}; {_nearest(key, known)}{others}")
+            raise ValueError(unknown(key, known, name))
         options[key] = _settings.parse(value, known[key].kind, key)
     return words, options
+
+
+def unknown(key: str, known: Mapping[str, Option], name: str) -> str:
+    """That ``name`` takes no such option, and which it takes."""
+    others = f"its options here: {', '.join(known)}" if known else "it takes none here"
+    return f"{name} takes no option {key!r}; {_nearest(key, known)}{others}"
 
 
 def of(method: Callable[..., Any], inputs: Callable[[], Mapping[str, Input]]) -> dict[str, Option]:
@@ -96,7 +103,19 @@ def help_of(command: str, where: str) -> str:
     folder = runs.folder_of(where)
     task = registry.task(registry.Recipe.read(folder / "recipe.toml").sections["task"]["name"])
     kind: Any = load("regard.predictors", task.kind)
-    return describe(of(getattr(kind, METHODS[command]), lambda: kind.inputs(task.load(folder / "task"))), where)
+    inputs: Mapping[str, Input] = kind.inputs(task.load(folder / "task")) if hasattr(kind, "inputs") else {}
+    options = describe(of(getattr(kind, METHODS[command]), lambda: inputs), where)
+    return "\n\n".join(filter(None, [_line(inputs) if command == "predict" else "", options]))
+
+
+def _line(inputs: Mapping[str, Input]) -> str:
+    """What a line of a file of questions is, where it is not simply a text."""
+    needed = {name: each for name, each in inputs.items() if each.default is REQUIRED}
+    main = next(iter(inputs.values()), None)
+    if not isinstance(main, Text) or (len(needed) < 2 and main.rows <= 2):
+        return ""
+    wanted = ", ".join(f'"{name}": "…"' for name in needed)
+    return f"A line of the input is JSON: {{{wanted}}}"
 
 
 def print_help(arguments: Sequence[str]) -> bool:

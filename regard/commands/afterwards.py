@@ -13,7 +13,7 @@ from regard.commands._app import Data, Trust, Weights, app, examples
 @app.command("average")
 def average_command(
     folder: Annotated[Path, typer.Argument(metavar="RUN")],
-    last: Annotated[int, typer.Option("--last", help="How many of the last kept models.")] = 5,
+    last: Annotated[int, typer.Option("--last", min=1, help="How many of the last kept models.")] = 5,
 ) -> None:
     """Average the weights of a run's last validations. `predict` then uses the mean."""
     from regard import training

@@ -46,6 +46,8 @@ def chat_command(
     kinds = {name: each.python | None if each.optional else each.python for name, each in inputs.items()}
     known = {name: _options.Option(kind) for name, kind in kinds.items()}
     words, fields = _options.split(given or [], known, where)
+    if words and "=" in words[0]:
+        raise ValueError(_options.unknown(words[0].partition("=")[0], known, where))
     if words:
         raise ValueError(f"{words[0]!r} is no option KEY=VALUE; what you say is typed, a line a turn")
     fields = {name: _text(value) for name, value in fields.items()}

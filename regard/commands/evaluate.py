@@ -16,7 +16,7 @@ def evaluate_command(
     split: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "test",
     data: Data = None,
     which: Weights = None,
-    limit: Annotated[int | None, typer.Option("--limit", help="Only the first N sentences or batches.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N sentences or batches.")] = None,
     int8: Int8 = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     rescore: Rescore = None,

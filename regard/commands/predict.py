@@ -36,7 +36,7 @@ def predict_command(
     rescore_weight: RescoreWeight = None,
     trust: Trust = False,
 ) -> None:
-    """Answer the lines of files or of standard input, or files themselves, such as pictures and folders of them.
+    """Answer the lines of files or of standard input. Pictures and recordings, and folders of them, are answered whole.
 
     Answers stay in order; one that is missing stays empty."""
     from regard import runs

@@ -25,7 +25,8 @@ from regard.commands._app import Data, Rescore, RescoreWeight, Trust, Where, app
 def show_command(
     where: Where,
     given: Annotated[
-        list[str] | None, typer.Argument(metavar="[WHAT] [KEY=VALUE]", help="A sentence, for example. Options.")
+        list[str] | None,
+        typer.Argument(metavar="[WHAT] [KEY=VALUE]", help="A sentence, for example, or a file of them. Options."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="A picture (.png .svg .pdf .gif) or a page (.html).")

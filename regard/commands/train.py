@@ -61,7 +61,10 @@ def _next(run: Any) -> list[str]:
 
     task = registry.task(run.recipe()["task"]["name"])
     predicts = kind_of(task.kind).answer is not Predictor.answer
-    main = next(iter(getattr(task, "asks", {}).values()), None)
+    fields = getattr(task, "asks", {})
+    if isinstance(fields, property):  # they depend on what was learned
+        fields = task.load(run.folder / "task").asks
+    main = next(iter(fields.values()), None)
     file = f" {main.what}{main.suffixes[0]}" if isinstance(main, File) else ""
     shows = 'show RUN "…"' if task.kind == "text" else "show RUN"
     return ["evaluate RUN", *([f"predict RUN{file}"] if predicts else []), shows]

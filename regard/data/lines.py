@@ -7,7 +7,7 @@ import io
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from pathlib import Path
@@ -101,6 +101,11 @@ def count_lines(stream: IO[bytes]) -> int:
         lines += block.count(b"\n")
         last = block[-1:]
     return lines + (last != b"\n")
+
+
+def columns_of(cells: Sequence[str]) -> str:
+    """How many columns a line has, in words."""
+    return "1 column" if len(cells) == 1 else f"{len(cells)} columns"
 
 
 def counted(path: Path) -> int:

@@ -66,7 +66,7 @@ def read_typed(lines: Iterable[str], name: str) -> Iterator[Typed]:
     ``answer``."""
     keys = ("story", "question", "answer")
     empty = True
-    for place, entry in json_objects(lines, name, keys, "an object with story and question"):
+    for place, entry in json_objects(lines, name, keys, 'a line is {"story": "…", "question": "…"}'):
         empty = False
         story = entry.get("story")
         if isinstance(story, list) and all(isinstance(sentence, str) for sentence in story):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data import untrusted
-from regard.data.lines import clean
+from regard.data.lines import clean, columns_of
 
 _FIRST = ("sentence", "sentence1", "sentence_a", "#1 string", "text", "text_a", "premise", "question")
 _SECOND = ("sentence2", "sentence_b", "#2 string", "text_b", "hypothesis")
@@ -70,7 +70,7 @@ def _labelled(line: str, columns: _Columns, place: str) -> Labelled:
         return Labelled(clean(text), label, place=place)
     cells = line.split("\t")
     if len(cells) != columns.number:
-        raise ValueError(f"{place}: {len(cells)} columns, and the first line has {columns.number}")
+        raise ValueError(f"{place}: {columns_of(cells)}, and the first line has {columns.number}")
     second = clean(cells[columns.second]) if columns.second >= 0 else ""
     labelled = Labelled(clean(cells[columns.text]), cells[columns.label].strip(), second, place)
     if not labelled.text or not labelled.label or (columns.second >= 0 and not second):

@@ -75,7 +75,7 @@ def read_json(lines: Iterable[str], name: str) -> Iterator[Question]:
     """Questions from JSON lines: ``story`` (a text or a list of sentences), ``question``, ``answer`` and, if known,
     ``support``, the numbers of the sentences that lead to it, from 1."""
     keys = ("story", "question", "answer", "support")
-    for place, entry in json_objects(lines, name, keys, "an object with story, question and answer"):
+    for place, entry in json_objects(lines, name, keys, 'a line is {"story": ["…"], "question": "…", "answer": "…"}'):
         for key in ("question", "answer"):
             if not isinstance(entry.get(key), str) or not entry[key].strip():
                 raise ValueError(f"{place}: {key!r} must be a text")

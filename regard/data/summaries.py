@@ -93,7 +93,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _line(line: str, place: str) -> Pair:
-    return _entry(untrusted.parse_json(line, place), place, line)
+    return _entry(untrusted.parse_json_line(line, place), place, line)
 
 
 def _entry(entry: Any, place: str, line: str) -> Pair:

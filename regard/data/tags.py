@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from regard._lazy import nearest
 from regard.data import untrusted
+from regard.data.lines import columns_of
 
 UD = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """The columns of CoNLL-U."""
@@ -60,7 +61,7 @@ def read(path: Path, column: str = "") -> list[Sentence]:
         count = count or len(cells)
         if len(cells) != count or (universal and len(cells) != len(UD)):
             expected = len(UD) if universal else count
-            raise ValueError(f"{place}: {len(cells)} columns instead of {expected}: {line[:60]!r}")
+            raise ValueError(f"{place}: {columns_of(cells)} instead of {expected}: {line[:60]!r}")
         if universal and not cells[0].isdecimal():
             continue
         columns = (1, _universal(column)) if universal else (0, _number(column, count, place))

@@ -101,6 +101,18 @@ def parse_json(data: bytes | str, where: Path | str) -> Any:
         raise ValueError(f"{where}: not JSON: {error}{lines}") from None
 
 
+def parse_json_line(line: str, place: str) -> Any:
+    """The value of a line of JSON; ``place`` names file and line."""
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError(f"{place}: not JSON: brackets are nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{place}: not JSON: {error.msg} at character {error.colno}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ValueError(f"{place}: not JSON: {error}") from None
+
+
 def numbers(data: bytes | bytearray, dtype: str, shape: Iterable[int], fortran: bool = False) -> np.ndarray:
     """The array of ``shape`` in ``data``, in this machine's byte order; ``dtype`` is a type of numbers, ``<f4``."""
     order, kind, sizes = dtype[:-2], dtype[-2:], tuple(shape)
@@ -160,10 +172,7 @@ def json_objects(
         place = f"{name}, line {count}"
         if not line.strip():
             continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{place}: not JSON: {error}") from None
+        value = parse_json_line(line, place) if line.lstrip().startswith(("{", "[")) else None
         if not isinstance(value, dict):
             raise ValueError(f"{place}: {what}, not {line.strip()[:60]!r}")
         for key in value:

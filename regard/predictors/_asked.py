@@ -81,6 +81,8 @@ class AskedPredictor(Predictor):
             if as_json:
                 told = {"error": wrong} if found is None else {"text": found.text, **found.fields}
                 yield json.dumps({**one.given, **told}, ensure_ascii=False)
+            elif found is not None and fields.get("nbest", 1) > 1 and not found.document:
+                yield from _several(one, found, fields["nbest"])
             elif found is not None:
                 yield _said(one, found) if not out else _written(one, found, Path(out))
             elif not one.name:
@@ -99,11 +101,18 @@ class AskedPredictor(Predictor):
         for one, found in zip(named, self.ask([one.question for one in named]), strict=True):
             if isinstance(found, ValueError):
                 raise ValueError(_asking.placed(one.place, found))
-            heading = "\n".join(filter(None, [f"{one.place}: {found.text}" if one.place else found.text, *found.notes]))
+            heading = "\n".join(filter(None, [_heading(one, found), *found.notes]))
             shown: Sequence[Picture | None] = found.pictures or [None]
             for picture in shown:
                 yield heading, picture
                 heading = ""
+
+
+def _heading(one: _asking.Asked, found: Answer) -> str:
+    """An answer below what was typed, or after the place of its question; of a text that goes on, the whole text."""
+    if not one.place or (one.typed and found.text.startswith(one.place)):
+        return found.text
+    return f"{one.place}\n→ {found.text}" if one.typed else f"{one.place}: {found.text}"
 
 
 def _said(one: _asking.Asked, found: Answer) -> str:
@@ -115,6 +124,15 @@ def _said(one: _asking.Asked, found: Answer) -> str:
     if found.document:
         raise ValueError(f"{one.name}: a .{found.document} file each; say into which folder: out=FOLDER")
     return f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
+
+
+def _several(one: _asking.Asked, found: Answer, count: int) -> Iterator[str]:
+    """``count`` lines, each an answer and its score; empty ones where a search found fewer."""
+    answers = found.fields.get("answers", [])
+    for number in range(count):
+        told: dict[str, Any] = answers[number] if number < len(answers) else {"text": "", "score": float("-inf")}
+        score = told["score"] if "score" in told else told.get("log_prob", 0.0)
+        yield "\t".join([*([one.name] if one.name else []), told["text"], f"{score:.4f}"])
 
 
 def _written(one: _asking.Asked, found: Answer, folder: Path) -> str:

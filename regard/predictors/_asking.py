@@ -6,8 +6,8 @@ for example; if a line of text is, every line of a file; otherwise a file has a 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from regard import questions as inputs
 from regard._lazy import nearest
+from regard.data.untrusted import parse_json_line
 
 CHUNK = 256
 """Questions that are read before the first is answered, and items that are held at once while a split is measured."""
@@ -36,6 +37,7 @@ class Asked:
         name: what stands before its answer where several files are answered.
         given: the question's fields, for JSON.
         many: whether it is one of several files.
+        typed: whether its place is its text.
     """
 
     question: Any
@@ -43,6 +45,7 @@ class Asked:
     name: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
     many: bool = False
+    typed: bool = False
 
 
 def _fields(Question: Any) -> tuple[str, list[str]]:
@@ -57,6 +60,7 @@ def questions(Question: Any, file: Path | None, fields: Mapping[str, Any]) -> It
     main, others = _fields(Question)
     missing = [name for name in others if name not in fields]
     given = Question.inputs[main]
+    _check(Question, fields, "")
     if isinstance(given, inputs.File):
         if file is None and whole(Question, fields):
             yield from alone(Question, fields)
@@ -104,9 +108,16 @@ def named(Question: Any, word: str, fields: Mapping[str, Any]) -> Iterator[Asked
         if not path.is_file():
             raise ValueError(f"{word}: not a file; also say {' and '.join(f'{name}=…' for name in missing)}")
         yield from _objects(Question, lines(path, ""), word, fields)
+    elif is_text_file(word):
+        yield from questions(Question, Path(word), fields)
     else:
         place = word if len(word) <= NAMED else f"{word[: NAMED - 1]}…"
-        yield asked(Question, {**fields, main: given.python(word)}, place)
+        yield dataclasses.replace(asked(Question, {**fields, main: given.python(word)}, place), typed=True)
+
+
+def is_text_file(word: str) -> bool:
+    """Does a word name a file of lines? One without a suffix may well be a word."""
+    return bool(Path(word).suffix) and "\n" not in word and there(Path(word)) and Path(word).is_file()
 
 
 def _files(Question: Any, path: Path, fields: Mapping[str, Any], missing: list[str]) -> Iterator[Asked]:
@@ -139,16 +150,26 @@ def _objects(Question: Any, typed: Iterator[str], place: str, fields: Mapping[st
         if not line.strip():
             continue
         where = f"{place}, line {number}"
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{where}: not JSON ({error})") from None
+        values = parse_json_line(line, where) if line.lstrip().startswith(("{", "[")) else None
         if not isinstance(values, dict):
-            raise ValueError(f"{where}: a JSON object with {', '.join(Question.inputs)}, not {line[:40]!r}")
+            wanted = ", ".join(f'"{key}": "…"' for key in _needed(Question, fields))
+            raise ValueError(f"{where}: a line is {{{wanted}}}, not {line[:40]!r}")
         for name in values:
             if name not in Question.inputs:
                 raise ValueError(f"{where}: a question has no {name!r}: {nearest(name, Question.inputs)}")
+        values = {name: _joined(value, Question.inputs[name]) for name, value in values.items()}
         yield asked(Question, {**fields, **values}, where)
+
+
+def _needed(Question: Any, fields: Mapping[str, Any]) -> list[str]:
+    main, others = _fields(Question)
+    return [main, *(name for name in others if name not in fields)]
+
+
+def _joined(value: Any, given: inputs.Input) -> Any:
+    """A list of texts as the lines of a field that has several."""
+    several = isinstance(given, inputs.Text) and given.rows > 2 and isinstance(value, list)
+    return "\n".join(value) if several and all(isinstance(each, str) for each in value) else value
 
 
 def asked(Question: Any, values: Mapping[str, Any], place: str) -> Asked:
@@ -158,12 +179,17 @@ def asked(Question: Any, values: Mapping[str, Any], place: str) -> Asked:
         values = {**dict.fromkeys(needed, ""), **values}
     where = f"{place}: " if place else ""
     for name, given in Question.inputs.items():
-        if name not in values:
-            if given.default is inputs.REQUIRED:
-                raise ValueError(f"{where}{name!r} is missing")
-        elif not _fits(values[name], given):
-            raise ValueError(f"{where}{name} is {_described(given)}, not {values[name]!r}")
+        if name not in values and given.default is inputs.REQUIRED:
+            raise ValueError(f"{where}{name!r} is missing")
+    _check(Question, values, where)
     return Asked(Question(**values), place, given=dict(values))
+
+
+def _check(Question: Any, values: Mapping[str, Any], where: str) -> None:
+    """A ValueError names the first value that does not fit its field."""
+    for name, given in Question.inputs.items():
+        if name in values and not _fits(values[name], given):
+            raise ValueError(f"{where}{name} is {_described(given)}, not {values[name]!r}")
 
 
 def _fits(value: Any, given: inputs.Input) -> bool:
@@ -249,7 +275,12 @@ def lines(file: Path | None, hint: str) -> Iterator[str]:
     """The lines of a file or of standard input; someone at a terminal is told what to type."""
     if file is None and sys.stdin is None:
         raise ValueError("standard input is closed: name a file")
-    if file is not None and not file.exists():
+    if file is not None and not there(file):
+        key, equals, _ = str(file).partition("=")
+        if equals and key.isidentifier():
+            raise ValueError(
+                f"there is no option {key!r}, nor a file {str(file)!r}; regard predict RUN --help names all"
+            )
         raise ValueError(f"there is no file {str(file)!r}; a text itself comes by standard input: echo … | regard …")
     if file is None and sys.stdin.isatty():
         print(hint, file=sys.stderr)

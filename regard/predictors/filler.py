@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -38,8 +39,15 @@ class Filler(AskedPredictor):
                 length = len(items[row].ids)
                 chosen = log_prob[place, list(items[row].places)].exp()
                 chosen[:, : len(SPECIAL)] = 0  # no text holds them
+                chosen[:, self._blank] = 0
                 found[row] = chosen, layers[place, ..., :length, :length]
         return found
+
+    @cached_property
+    def _blank(self) -> list[int]:
+        """Tokens that are spaces or ends of lines: a hole is a word."""
+        pieces = self.task.tokenizer.pieces(range(len(self.task.tokenizer)))
+        return [number for number, piece in enumerate(pieces) if not piece.strip()]
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """All in batches."""

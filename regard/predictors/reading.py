@@ -126,7 +126,11 @@ class Reading(Predictor):
         return found | self.task.baselines(questions)
 
     def answer(self, file: Path | None = None, *, as_json: bool = False) -> Iterator[str]:
-        """The answer to each question of a file of JSON lines, ``{"story": "…", "question": "…"}``."""
+        """The answer to each question of a file of JSON lines, ``{"story": "…", "question": "…"}``.
+
+        Args:
+            as_json: a JSON object a line, with the weights of each word.
+        """
         typed = lines(file, 'Type {"story": "…", "question": "…"}, one a line; Ctrl-D ends.')
         for one in read_typed(typed, str(file or "standard input")):
             (found,) = self.replies([self.task.typed(one)])
@@ -137,7 +141,11 @@ class Reading(Predictor):
 
     def look(self, what: Sequence[str] = (), *, split: str = "test") -> Iterator[tuple[str, Picture | None]]:
         """The shaded document for questions in files of JSON lines or, by number from 1, for questions of a split (the
-        first one, if nothing is named)."""
+        first one, if nothing is named).
+
+        Args:
+            split: whose questions have the numbers: train, valid or test.
+        """
         shown = [question for one in (what or ["1"]) for question in self._shown(one, split)]
         for question, found in zip(shown, self.replies(shown)):
             yield "", self._picture(question.question.raw, found, answers=question.answers)

@@ -140,7 +140,12 @@ class Stories(Predictor):
         return found | {name: 100.0 * sum(values) / len(values) for name, values in seen.items() if values}
 
     def answer(self, file: Path | None = None, *, task: str | None = None, as_json: bool = False) -> Iterator[str]:
-        """The answer to each question of a file: sentences, then a question that ends with "?"."""
+        """The answer to each question of a file: sentences, a line each, then a question that ends with "?".
+
+        Args:
+            task: whose model answers; the one that knows the words if not given.
+            as_json: a JSON object a line, with the weights of each sentence.
+        """
         typed = lines(file, "Type sentences, one a line, then a question that ends with '?'; Ctrl-D ends.")
         for question in read_typed(typed, str(file or "standard input")):
             found = self.replies([question], task=task)[0]
@@ -153,7 +158,12 @@ class Stories(Predictor):
         self, what: Sequence[str] = (), *, task: str | None = None, split: str = "test"
     ) -> Iterator[tuple[str, Picture | None]]:
         """The table of hops for stories in files or, by number from 1, for questions of a split (the first one, if
-        nothing is named)."""
+        nothing is named).
+
+        Args:
+            task: whose model answers; the one that knows the words if not given.
+            split: whose questions have the numbers: train, valid or test.
+        """
         named = [pair for one in what for pair in self._shown(one, task, split)]
         for question, name in named if what else self._example_shown(task, split):
             found = self._ask(question, name)

@@ -25,6 +25,7 @@ from regard.data.tokens import BOS, EOS, UNKNOWN
 from regard.decode.candidates import Candidates, translation_ids
 from regard.decode.written import Written
 from regard.explain import flow, rollout
+from regard.predictors import _asking
 from regard.predictors._heads import Heads, head_name
 from regard.predictors._processes import spread
 from regard.predictors.predictor import Answer, lines, track
@@ -197,7 +198,16 @@ class Text(Heads):
         copy_unknown: bool = False,
         workers: int = 1,
     ) -> Iterator[str]:
-        """An answer a line, in the order of the lines; an empty line stays empty."""
+        """An answer a line, in the order of the lines; an empty line stays empty.
+
+        Args:
+            nbest: answers a sentence, the best first, each with its score.
+            alignments: also the strongest link of each word, 0-0 1-2.
+            as_json: a JSON object a line, with the weights of each word.
+            replace_unknown: a dictionary, word TAB word, for words that the system does not know.
+            copy_unknown: copy such words from the source.
+            workers: processes that answer side by side.
+        """
         dictionary = _dictionary(replace_unknown) if replace_unknown else {} if copy_unknown else None
         asked = lines(file, "Type a sentence and press Enter; Ctrl-D ends.")
         chunk = 1 if file is None and sys.stdin and sys.stdin.isatty() else CHUNK
@@ -269,12 +279,14 @@ class Text(Heads):
         """
         if not what:
             raise ValueError("say which sentence to answer, for example: 'I love coffee.'")
+        files = (lines(Path(one), "") if _asking.is_text_file(one) else [one] for one in what)
+        sentences = itertools.chain.from_iterable(files)
         if explain is not None and explain not in EXPLAIN:
             raise ValueError(f"explain cannot be {explain!r}: {nearest(explain, list(EXPLAIN))}")
         if own or word is not None or explain is not None:
-            yield from (self._own_picture(sentence, word, layer, explain) for sentence in what)
+            yield from (self._own_picture(sentence, word, layer, explain) for sentence in sentences)
             return
-        for sentence in what:
+        for sentence in sentences:
             if not sentence.strip():
                 yield f"{sentence}\n→ \n  (nothing to answer)", None
                 continue

@@ -133,6 +133,9 @@ class Chat(AskedTask):
     def read(self, question: Any) -> Item:
         if not tokens(question.text):
             raise ValueError("there is nothing to reply to: the text is empty")
+        words, most = len(tokens(question.text)), self.config.max_source - 2  # beside the sign of a turn and the end
+        if words > most:
+            raise ValueError(f"the text has {words:,} words, and at most {most:,} are read")
         return self._source([*(one.text for one in turns.read(question.history)), question.text])
 
     def follow(self, question: Any, answer: str) -> dict[str, Any]:

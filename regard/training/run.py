@@ -107,6 +107,8 @@ class Run:
         path = self.folder / "run.json"
         if not path.is_file():
             reason = "there is no run.json in it" if self.folder.is_dir() else "there is no such folder"
+            if not self.folder.exists() and (Path(__file__).parents[1] / "pretrained" / self.folder).is_dir():
+                reason = "it is a model that comes with regard"
             raise FileNotFoundError(f"{self.folder} is not a run: {reason}")
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from rich.console import Console
 import forked
 import regard
 from regard import registry
+from regard.commands.train import _next
 
 
 def trained(name, folder, *changes):
@@ -131,3 +133,64 @@ def test_fine_tuning_starts_from_pre_training(runs, tmp_path):
     assert "embedding" not in said[-2].partition("unused")[0].partition("new:")[2]
     before = torch.get_num_threads()
     assert regard.load(run.folder).evaluate("test", limit=4) and torch.get_num_threads() == before
+
+
+def test_a_hole_is_a_word_and_no_end_of_a_line(runs):
+    model = regard.load(runs["bert-text"].folder)
+    pieces = model.task.tokenizer.pieces(range(len(model.task.tokenizer)))
+    blank = [number for number, piece in enumerate(pieces) if not piece.strip()]
+    ((chosen, _),) = model.fill([model.task.read(model.Question(text="the ___ cat"))])
+    assert blank and float(chosen[:, blank].sum()) == 0 < float(chosen.sum())
+
+
+def test_several_answers_are_as_many_lines(runs):
+    folder = runs["lstmn-lm"].folder
+    lines = typed("predict", folder, "length=4", "nbest=3", stdin="the boys\nthe cat\n").splitlines()
+    assert [line.split()[1] for line in lines] == ["boys"] * 3 + ["cat"] * 3
+    assert all(float(line.split("\t")[1]) < 0 for line in lines)
+
+
+def test_what_is_shown_is_named_once(runs, tmp_path):
+    folder = runs["gpt-shakespeare"].folder
+    assert typed("show", folder, "the boy", "length=3").startswith("the boy")
+    assert typed("show", runs["ner-wnut"].folder, "Ada runs.").startswith("Ada runs.\n→ Ada/")
+    (tmp_path / "asked.txt").write_text("Ada runs.\nBob sleeps.\n")
+    told = typed("show", runs["ner-wnut"].folder, tmp_path / "asked.txt")
+    assert "asked.txt, line 1: Ada/" in told and "asked.txt, line 2: Bob/" in told
+
+
+def test_the_help_of_a_model_says_what_each_option_is_and_what_a_line_is(tmp_path):
+    trained("coqa-made", tmp_path)
+    told = typed("predict", tmp_path / "coqa-made", "--help")
+    assert told.startswith('A line of the input is JSON: {"story": "…", "question": "…"}\n')
+    for name in ("memn2n-babi", "translate-en-es", "reader-cloze"):
+        for command in ("predict", "show"):
+            options = [
+                line.split(maxsplit=1) for line in typed(command, name, "--help").splitlines() if line[:2] == "  "
+            ]
+            assert options and all(len(about.split()) > 2 for _, about in options), (name, command)
+
+
+def test_what_one_may_do_next_where_questions_depend_on_what_was_learned(tmp_path):
+    """Sentences come in pairs or alone."""
+    assert _next(trained("lstmn-sst", tmp_path, "steps=1")) == ["evaluate RUN", "predict RUN", "show RUN"]
+    told = _next(trained("speech-digits", tmp_path, "steps=1"))
+    assert told == ["evaluate RUN", "predict RUN recording.wav", "show RUN"]
+
+
+def test_a_warning_is_one_line(tmp_path):
+    (tmp_path / "long.txt").write_text("word " * 200)
+    done = forked.run("predict", "translate-en-es", tmp_path / "long.txt")
+    assert done.returncode == 0 and re.search(r"(?m)^regard: sentence 1 has 201 tokens and is cut to 128$", done.stderr)
+    assert "UserWarning" not in done.stderr and "task.batches" not in done.stderr
+
+
+def test_numbers_that_make_no_sense_are_refused(runs):
+    folder = runs["ner-wnut"].folder
+    for words in (["evaluate", folder, "--limit", "-3"], ["average", folder, "--last", "0"]):
+        assert "greater than or equal to 1" in typed(*words, code=2)
+    told = typed("average", "gpt-shakespeare", code=2)
+    assert told == "regard: gpt-shakespeare is not a run: it is a model that comes with regard\n"
+    assert typed("predict", folder, "json=yes", stdin="Ada\n").startswith('{"text": "Ada/')
+    told = typed("chat", "dialog-babi", "task=9", stdin="hello\n", code=2)
+    assert told == "regard: dialog-babi takes no option 'task'; it takes none here\n"

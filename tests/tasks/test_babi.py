@@ -69,7 +69,7 @@ def test_ones_own_stories():
     ("line", "message"),
     [
         ("{", "line 1: not JSON"),
-        ("[1]", "line 1: an object with"),
+        ("[1]", "line 1: a line is {"),
         ('{"story": "A b.", "question": "A?"}', "line 1: 'answer' must be a text"),
         ('{"stroy": "A b.", "question": "A?", "answer": "b"}', "did you mean 'story'"),
         ('{"story": [], "question": "A?", "answer": "b"}', "line 1: 'story' must be"),

@@ -23,15 +23,15 @@ def trained(tmp_path_factory):
     return made
 
 
-def _asked(run, path, *lines):
+def _asked(run, path, *lines, **options):
     path.write_text("\n".join(lines) + "\n")
-    return list(run.answer(path))
+    return list(run.answer(path, **options))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "read", "message"),
     [
-        ("a.conll", "We PRON\nrun\n", tags.read, r"a\.conll:2: 1 columns instead of 2"),
+        ("a.conll", "We PRON\nrun\n", tags.read, r"a\.conll:2: 1 column instead of 2"),
         ("b.conll", "We\nrun\n", tags.read, r"b\.conll:1: a line has a word and its tag"),
         ("c.json", '{"data": [\n{"story": "Anna}]}\n', conversations.read, r"c\.json: not JSON: .*line 2 column"),
         ("c.json", '{"data": []}\n{"data": []}\n', conversations.read, r"c\.json: not JSON: .* not one a line"),
@@ -50,7 +50,7 @@ def test_a_line_of_json_with_unequal_quotes_is_named(tmp_path):
     path = tmp_path / "train.jsonl"
     good = json.dumps({"source": ["A text."], "target": ["A text."]})
     path.write_text(f'{good}\n{{"source": ["A text.], "target": ["A text."]}}\n')
-    with pytest.raises(ValueError, match=r"train\.jsonl[:,] ?(line )?2: not JSON"):
+    with pytest.raises(ValueError, match=r"train\.jsonl:2: not JSON: .* at character 25$"):
         summaries.read(path)
 
 
@@ -80,7 +80,41 @@ def test_a_passage_longer_than_what_is_read(trained, tmp_path):
     long = json.dumps({"story": "Anna lives in Rome. " * 40, "question": "Where?"})
     with pytest.raises(ValueError, match=r"asked\.jsonl, line 2: the text has 203 words, and at most 150 are read"):
         _asked(run, tmp_path / "asked.jsonl", good, long)
-    with pytest.raises(ValueError, match=r"asked\.jsonl, line 1: not JSON"):
+    with pytest.raises(ValueError, match=r"asked\.jsonl, line 1: not JSON: .* at character 19$"):
         _asked(run, tmp_path / "asked.jsonl", '{"story": "Anna, "question": "Where?"}')
+    with pytest.raises(
+        ValueError, match=r"asked\.jsonl, line 1: a line is \{\"story\": .*, not 'Where does Anna live\?'"
+    ):
+        _asked(run, tmp_path / "asked.jsonl", "Where does Anna live?")
     with pytest.raises(ValueError, match=r"asked\.jsonl, line 1: 'question' must be a text, and not empty"):
         _asked(run, tmp_path / "asked.jsonl", json.dumps({"story": story, "question": " "}))
+
+
+def test_a_turn_that_is_longer_than_what_is_read(trained, tmp_path):
+    run = trained("chat-dailydialog")
+    most = run.task.config.max_source - 2
+    with pytest.raises(
+        ValueError, match=rf"asked\.txt, line 1: the text has {most + 1} words, and at most {most} are read"
+    ):
+        _asked(run, tmp_path / "asked.txt", "well " * (most + 1))
+    assert len(_asked(run, tmp_path / "asked.txt", "well " * most)) == 1
+
+
+def test_an_option_out_of_range_is_no_fault_of_a_line(trained, tmp_path):
+    run = trained("lstmn-lm")
+    with pytest.raises(ValueError, match=r"^length is a whole number from 1 to 2000, not 0$"):
+        _asked(run, tmp_path / "asked.txt", "the", length=0)
+    with pytest.raises(ValueError, match=r"^there is no option 'lang', nor a file 'lang=en'; .* --help names all$"):
+        list(run.answer(Path("lang=en")))
+
+
+def test_choices_may_be_a_list(trained, tmp_path):
+    run = trained("dream")
+    asked = {"dialogue": "W: Hello.\nM: Tea, please.", "question": "What does the man want?"}
+    lists, lines = ({**asked, "choices": choices} for choices in (["tea", "a cup"], "tea\na cup"))
+    (one,), (other,) = (_asked(run, tmp_path / "asked.jsonl", json.dumps(each)) for each in (lists, lines))
+    assert one == other
+    with pytest.raises(
+        ValueError, match=r'line 1: a line is \{"dialogue": "…", "question": "…", "choices": "…"\}, not'
+    ):
+        _asked(run, tmp_path / "asked.jsonl", "tea")

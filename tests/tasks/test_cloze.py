@@ -222,7 +222,7 @@ def test_a_typed_story_that_cannot_be_read_says_why(task, story, asked, message)
     ("line", "message"),
     [
         ("{", "line 1: not JSON"),
-        ("[1]", "line 1: an object with"),
+        ("[1]", "line 1: a line is {"),
         ('{"story": "A b."}', "line 1: 'question' must be a text"),
         ('{"story": " ", "question": "A?"}', "line 1: 'story' must be a text"),
         ('{"stroy": "A b.", "question": "A?"}', "did you mean 'story'"),
