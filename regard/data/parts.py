@@ -45,7 +45,8 @@ def find(path: Path, prefix: str, endings: Sequence[str]) -> dict[str, Path]:
     if "train" not in by_split:
         condition = f" whose name begins with {prefix!r}" if prefix else ""
         listing = _shortened([file for file in sorted(path.iterdir()) if file.is_file()])
-        raise ValueError(f"{path}: there is no file for train{condition}; there are {listing}")
+        remedy = '; of data of your own, say how names begin, or files="" for all of them' if prefix else ""
+        raise ValueError(f"{path}: there is no file for train{condition}; there are {listing}{remedy}")
     return by_split
 
 

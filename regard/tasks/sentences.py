@@ -113,6 +113,12 @@ class Sentences(AskedTask):
         labels = sorted({one.label for one in train})
         if len(labels) < 2:
             raise ValueError(f"{self._where}: all sentences are {labels[0]!r}; there is nothing to choose from")
+        names = [name.strip() for name in self.config.names.split(",") if name.strip()]
+        if len(names) == len(labels) and names != labels and not all(label.isdecimal() for label in labels):
+            raise ValueError(  # "spam" would be shown as "positive"
+                f"names = {self.config.names!r} is for labels that are numbers, and here they are {', '.join(labels)}: "
+                'say names=""'
+            )
         for split in SPLITS:  # now, and not when a long training is measured
             for one in self._read[split]:
                 self._check(one, labels, bool(train[0].second))

@@ -41,7 +41,7 @@ def test_formats(tmp_path, text, expected):
     ("text", "message"),
     [
         ("1 fine\nbad\n", r"set\.tsv:2: a line has a label, a space and a sentence"),
-        ("sentence\tlabel\nHe left.\n", r"set\.tsv:2: 1 columns, and the first line has 2"),
+        ("sentence\tlabel\nHe left.\n", r"set\.tsv:2: 1 column, and the first line has 2"),
         ("sentence\tlabel\n\t1\n", r"set\.tsv:2: the sentence is missing"),
         ("label\tsentence\n\tone\n", r"set\.tsv:2: the label is missing"),
         ("a\tb\tc\td\te\n", r"set\.tsv:1: 5 columns"),
@@ -68,7 +68,9 @@ def test_files_are_found_by_their_names(tmp_path):
     }
     with pytest.raises(ValueError, match=r"a\.train, b\.train\.txt might all be for train: .*files="):
         parts.find(tmp_path, "", ())
-    with pytest.raises(ValueError, match="no file for train whose name begins with 'c'"):
+    with pytest.raises(
+        ValueError, match=r"no file for train whose name begins with .c.; there are .*files=\"\" for all"
+    ):
         parts.find(tmp_path, "c", ())
 
 
@@ -179,3 +181,10 @@ def test_scores_of_classes():
     x, y = x - x.mean(0), y - y.mean(0)
     assert found["matthews"] == pytest.approx(100 * (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()))
     assert classes.scores(right, np.zeros(6, int), 3)["matthews"] == 0
+
+
+def test_names_are_for_labels_that_are_numbers(tmp_path):
+    (tmp_path / "train.txt").write_text("ham a letter\nspam a lottery\n" * 20)
+    with pytest.raises(ValueError, match=r"names = 'negative,positive' is for labels that are numbers, .* ham, spam"):
+        Sentences(Config(data=str(tmp_path), names="negative,positive"))
+    assert Sentences(Config(data=str(tmp_path), names="ham,spam")).classes == ["ham", "spam"]
