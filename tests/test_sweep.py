@@ -92,3 +92,14 @@ def test_a_metric_that_some_settings_do_not_have_leaves_its_cells_empty(tmp_path
     assert [cell.strip() for cell in lines[3].split("|")[1:-1]] == ["true", "2.00", "3.00", "1.0"]
     sweep.draw(found, values, "copying", tmp_path / "figure.svg")
     assert "<svg" in (tmp_path / "figure.svg").read_text()
+
+
+@pytest.mark.parametrize(("names", "joined"), [(["true", "false"], False), (["8", "1–16"], True)])
+def test_only_places_in_an_order_are_joined_by_a_line(tmp_path, monkeypatch, names, joined):
+    from regard.views import _shared, curves
+
+    drawn = []
+    monkeypatch.setattr(_shared, "save", lambda figure, path: drawn.append(figure))
+    curves.draw({"a": [(1.0, 0.1), (2.0, 0.1)]}, names, tmp_path / "a.png", along="x", metric="y")
+    lines = [line for line in drawn[0].axes[0].get_lines() if len(line.get_xdata()) == 2 and line.get_marker() == "o"]
+    assert [line.get_linestyle() != "None" for line in lines] == [joined]

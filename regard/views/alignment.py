@@ -173,6 +173,8 @@ _CELL = (0.2, 0.46)  # the smallest, so that every label is read, and the larges
 _WIDEST = 30.0  # all cells together; what does not fit has smaller cells and fewer labels
 _LABEL = 0.17  # from one label to the next
 _NAME = 0.3  # the names of the axes
+OWN = {"xlabel": "key", "ylabel": "query"}
+"""Names of the axes of self-attention, which has neither source nor target."""
 _PAD = 0.12
 
 
@@ -424,11 +426,12 @@ def sentence(tokens: Sequence[str]) -> str:
 def picture(readings: Sequence[Reading], columns: Tokens = None, *, title: str = "") -> Picture:
     """Alternative targets of one source, the best first: as text and as a figure the best alone."""
     best = readings[0]
+    own: dict[str, Any] = {} if best.rows is None or columns is None or [*best.rows] != [*columns] else OWN
     return Picture(
         title,
         partial(terminal, best.weights, best.rows, columns),
         partial(beam, readings, columns, title=title),
-        partial(figure, best.weights, best.rows, columns, title=title),
+        partial(figure, best.weights, best.rows, columns, title=title, **own),
     )
 
 

@@ -33,14 +33,19 @@ def draw(
 
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
+    ordered = all(any(map(str.isdigit, name)) for name in names)  # nothing lies between true and false
     for number, (title, points) in enumerate(curves.items()):
         colour, marker = STYLES[number % len(STYLES)]
         # Side by side, so that the intervals can be told apart.
         places = np.arange(len(points)) + 0.06 * (number - (len(curves) - 1) / 2)
         values, halves = np.array(points, dtype=float).T
         line: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linewidth": 1.6, "label": title}
+        if not ordered:
+            line["linestyle"] = "none"
         axes.errorbar(places, values, np.nan_to_num(halves), elinewidth=0.9, capsize=2, **line)
     axes.set_xticks(range(len(names)), names)
+    if not ordered:
+        axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_xlabel(along, color=MUTED)
     axes.set_ylabel(metric, color=MUTED)
     if bottom is not None:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from matplotlib.text import Text as Label
 from torch import nn
 
 import regard
@@ -395,3 +396,12 @@ class TestViews:
         assert alignment.from_tape(tape, "0").data["readings"][0]["weights"].values.shape == (2, 5, 4)
         with pytest.raises(ValueError, match="no attention on this tape is called x"):
             alignment.from_tape(tape, "x")
+
+
+def test_self_attention_has_neither_source_nor_target():
+    """``picture`` names the axes by what stands along them."""
+    words = ["a", "fine", "film"]
+    for rows, names in ((words, ["key", "query"]), (["un", "beau", "film"], ["source", "target"])):
+        made = alignment.picture([Reading(rows, torch.eye(3))], words)
+        texts = {text.get_text() for text in made.figure().findobj(Label)}
+        assert texts >= set(names), rows
