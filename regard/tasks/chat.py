@@ -111,7 +111,8 @@ class Chat(AskedTask):
             for split, name in zip(SPLITS, prefixes):
                 matches = sorted(folder.glob(f"{name}*"))
                 if len(matches) != 1:
-                    raise ValueError(f"{folder}: {len(matches)} files in it begin with {name!r}, and one was expected")
+                    counted = f"{len(matches)} files in it begin with {name!r}, and one was expected"
+                    raise ValueError(f'{folder}: {counted}; of data of your own, say files=""')
                 splits[split] = talks.read(matches[0])
             return splits
         if where:

@@ -118,3 +118,12 @@ def test_choices_may_be_a_list(trained, tmp_path):
         ValueError, match=r'line 1: a line is \{"dialogue": "…", "question": "…", "choices": "…"\}, not'
     ):
         _asked(run, tmp_path / "asked.jsonl", "tea")
+
+
+def test_dialogues_of_ones_own_need_no_names_of_files(tmp_path):
+    (tmp_path / "talks.txt").write_text("hello __eou__ good day __eou__\n" * 20)
+    kind, recipe = registry.task("chat"), registry.recipe("chat-dailydialog").sections["task"]
+    files = {"data": str(tmp_path), "files": recipe["files"]}
+    with pytest.raises(ValueError, match=r"0 files in it begin with 'dialogues_text_En'.*say files=\"\""):
+        kind(kind.settings(**files)).count("train")
+    assert kind(kind.settings(**files | {"files": ""})).count("train") > 10
