@@ -30,8 +30,8 @@ def test_changes_find_their_section():
         (["trian.lr=3"], "'train'"),
         (["train.lrr=3"], "'lr'"),
         (["lr"], "key=value"),
-        (["lr=fast"], "lr=fast.*float"),
-        (["steps=1.5"], "steps=1.5.*int"),
+        (["lr=fast"], "lr=fast.*a number"),
+        (["steps=1.5"], "steps=1.5.*a whole number"),
     ],
 )
 def test_a_wrong_change_names_the_right_one(changes, message):
