@@ -62,7 +62,7 @@ def test_columns_may_have_several_blanks_between_and_a_document_begins_a_sentenc
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("x.conll", "a\tO\nb\n", r"x\.conll:2: 1 columns instead of 2: 'b'"),
+        ("x.conll", "a\tO\nb\n", r"x\.conll:2: 1 column instead of 2: 'b'"),
         ("x.conll", "a\tO\nb\t\n", r"x\.conll:2: 'b' has no tag"),
         ("x.conllu", "1\tWe\twe\tPRON\n", r"x\.conllu:1: 4 columns instead of 10"),
         ("x.conll", "a B-PER\nb O\n\nc BLOC\n", r"x\.conll:4: the tag 'BLOC' is no entity's"),
