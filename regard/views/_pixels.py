@@ -23,7 +23,7 @@ COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#cc79a7")
 
 
 def pictures(name: str, values: Any, dimensions: int) -> np.ndarray:
-    """An array with ``ndim`` dimensions, none of them empty, of finite numbers."""
+    """An array with ``dimensions`` dimensions, none of them empty, of finite numbers."""
     array = as_array(values)
     if array.ndim != dimensions or 0 in array.shape:
         raise ValueError(f"{name} should have {dimensions} dimensions and no empty one, not the shape {array.shape}")

@@ -65,14 +65,14 @@ def figure(
         columns: pictures in a row.
     """
     image, names, places = _checked(image, words, weights)
-    named = [shorten(name, 18) for name in labels(names)]
-    fonts, (named, (heading,)) = drawable(named, [visible(title) if title else ""])
+    query_names = [shorten(name, 18) for name in labels(names)]
+    fonts, (query_names, (heading,)) = drawable(query_names, [visible(title) if title else ""])
     rows = -(-(len(places) + 1) // columns)
     drawing, panels = sheet(rows, [""] * min(columns, len(places) + 1), side=1.6, title=heading or None, gap=0.26)
     cells = [axes for row in panels for axes in row]
     paint(cells[0], image)
     cells[0].set_title("image", fontsize=9.5, color="#5b6470", pad=3)
-    for axes, name, place in zip(cells[1:], named, places):
+    for axes, name, place in zip(cells[1:], query_names, places):
         veiled(axes, image, place)
         axes.set_title(name, fontsize=10, color="#1b1f24", pad=3, fontfamily=fonts, parse_math=False)
     for axes in cells[len(places) + 1 :]:
@@ -162,11 +162,11 @@ def _layers(tape: Tape, names: str | Sequence[str] | None) -> Sequence[Any]:
     if names is None:
         return tape.cross_attentions or tape.attentions
     patterns = [names] if isinstance(names, str) else list(names)
-    known = [name for name in tape if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    if not known:
+    matching = [name for name in tape if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    if not matching:
         raise ValueError(f"no attention on this tape is called {' or '.join(patterns)}: {nearest(patterns[0], tape)}")
-    weights = [tape[name].weights for name in known]
-    return [each if each.ndim == 4 else each.unsqueeze(1) for each in weights]
+    weights = [tape[name].weights for name in matching]
+    return [layer if layer.ndim == 4 else layer.unsqueeze(1) for layer in weights]
 
 
 def _patches(
@@ -178,14 +178,16 @@ def _patches(
             shape = _grid(count - first, size) if grid is None else grid
             if shape is not None and shape[0] * shape[1] == count - first:
                 return np.arange(first, count), shape
-        wanted = "a grid like the image" if grid is None else f"{grid[0]} × {grid[1]}"
-        raise ValueError(f"{count} keys are not the patches of {wanted}, not even without the first few: give places=")
+        expected = "a grid like the image" if grid is None else f"{grid[0]} × {grid[1]}"
+        raise ValueError(
+            f"{count} keys are not the patches of {expected}, not even without the first few: give places="
+        )
     keys = np.asarray(places.detach().cpu() if hasattr(places, "detach") else places)
     keys = np.flatnonzero(keys) if keys.dtype == bool else keys.astype(np.int64)
     shape = _grid(len(keys), size) if grid is None else grid
     if shape is None or shape[0] * shape[1] != len(keys) or (len(keys) and keys.max() >= count):
-        told = "give grid=(h, w)" if grid is None else f"not {grid[0]} × {grid[1]}"
-        raise ValueError(f"{len(keys)} of {count} keys are patches of an image of {size[0]} × {size[1]}: {told}")
+        advice = "give grid=(h, w)" if grid is None else f"not {grid[0]} × {grid[1]}"
+        raise ValueError(f"{len(keys)} of {count} keys are patches of an image of {size[0]} × {size[1]}: {advice}")
     return keys, shape
 
 

@@ -1,11 +1,11 @@
 // The words of a text, to play, to point at and to choose. `paint` is called when the word that is shown changes, and
-// `told` says what there is to say of it.
+// `describe` returns the text that describes it.
 
 import { element } from "./dom.js";
 import { player } from "./player.js";
 import { direction, visible } from "./text.js";
 
-export function reader(words, { signal, keyboard, announce, told, paint }) {
+export function reader(words, { signal, keyboard, announce, describe, paint }) {
   let time = null;
   let pointed = null;
   const clock = player({
@@ -13,7 +13,7 @@ export function reader(words, { signal, keyboard, announce, told, paint }) {
     signal,
     keyboard,
     change: (value) => { time = value; changed(); },
-    stepped: () => announce(told()),
+    stepped: () => announce(describe()),
   });
   const chips = words.map((word, t) => {
     const button = element("button", { type: "button", class: "asked", on: { click: () => clock.go(t) } }, element("bdi", {}, visible(word)));
