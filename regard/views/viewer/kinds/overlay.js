@@ -1,6 +1,6 @@
-// An image and where each word of a text about it looked.
+// An image and where each word of a text about it looked; `noun` says what else the rows may be, such as hops.
 //
-// data: { image (C, height, width), words: [token], weights (T, high, wide) }
+// data: { image (C, height, width), words: [token], noun, weights (T, high, wide) }
 
 import { drawing, element } from "../dom.js";
 import { picture, shades, stage } from "../pixels.js";
@@ -9,19 +9,19 @@ import { register } from "../registry.js";
 import { percent, visible } from "../text.js";
 
 register("overlay", (data, root, { signal, announce, keyboard }) => {
-  const { image, words, weights } = data;
+  const { image, words, noun = "word", weights } = data;
   const [, height, width] = image.shape;
   const [, high, wide] = weights.shape;
   const below = picture(image);
-  const text = reader(words, { signal, keyboard, announce, describe, paint });
+  const text = reader(words, { noun, signal, keyboard, announce, describe, paint });
   const field = element("section", { class: "panel field", "aria-label": "The image" });
   const thumbs = words.map((word, t) =>
     element("figure", { class: "tiny" }, veiled(t), element("figcaption", {}, element("bdi", {}, visible(word)))),
   );
   const readout = element("p", { class: "readout", role: "status" });
-  root.append(...text.nodes, field, element("section", { class: "panel strip", "aria-label": "All words" }, ...thumbs));
+  root.append(...text.nodes, field, element("section", { class: "panel strip", "aria-label": `All ${noun}s` }, ...thumbs));
 
-  // Which words looked at a place: the one under the pointer, or the one that was clicked.
+  // Which rows looked at a place: the one under the pointer, or the one that was clicked.
   let pinned = null;
   const at = (event) => {
     const box = field.querySelector("svg").getBoundingClientRect();
@@ -47,7 +47,7 @@ register("overlay", (data, root, { signal, announce, keyboard }) => {
     return `Row ${Math.floor(place / wide) + 1}, column ${(place % wide) + 1}: looked at most for ${mentioned.join(", ")}`;
   }
 
-  // The image, veiled where the word did not look.
+  // The image, veiled where the row did not look.
   function veiled(t, label = "") {
     if (t === null) return stage(width, height, below, "The image");
     const values = weights.values.subarray(t * high * wide, (t + 1) * high * wide);
@@ -59,7 +59,7 @@ register("overlay", (data, root, { signal, announce, keyboard }) => {
 
   function describe() {
     const t = text.now();
-    if (t === null) return "Point at a word or at a place of the image, or play all.";
+    if (t === null) return `Point at a ${noun} or at a place of the image, or play all.`;
     const values = weights.values.subarray(t * high * wide, (t + 1) * high * wide);
     return `“${visible(words[t])}”: the strongest of ${high} × ${wide} places has ${percent(Math.max(...values) * weights.scale)}`;
   }
