@@ -149,12 +149,18 @@ class Spectrogram(Axis):
 
 @dataclass(frozen=True, eq=False)
 class Steps(Axis):
-    """Steps in time that have no names of their own, such as hops or glimpses."""
+    """Steps in time that have no names of their own, such as hops or glimpses.
+
+    Attributes:
+        noun: what one of them is called.
+    """
+
+    noun: str = "step"
 
     @classmethod
     def numbered(cls, count: int, word: str = "step") -> Steps:
         """``step 1``, ``step 2`` …"""
-        return cls([f"{word} {number}" for number in range(1, count + 1)])
+        return cls([f"{word} {number}" for number in range(1, count + 1)], noun=word)
 
 
 def merge(weights: Tensor, rows: Axis, columns: Axis) -> Tensor:
