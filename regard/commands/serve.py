@@ -42,8 +42,10 @@ def serve_command(
 
     hosts = _hosts(host, token, no_token, "add --token, or --no-token to let everyone ask")
     limits = Limits(batch=batch, queue=queue, seconds=seconds)
-    made = app.create([app.open_card(run, trust=trust) for run in runs], limits=limits, token=token, hosts=hosts)
-    server.run(made, host=host, port=port, limits=limits, ready=lambda url: print(f"serving at {url}", flush=True))
+    application = app.create([app.open_card(run, trust=trust) for run in runs], limits=limits, token=token, hosts=hosts)
+    server.run(
+        application, host=host, port=port, limits=limits, ready=lambda url: print(f"serving at {url}", flush=True)
+    )
 
 
 @app.command("explore")
