@@ -36,9 +36,10 @@ def predict_command(
     rescore_weight: RescoreWeight = None,
     trust: Trust = False,
 ) -> None:
-    """Answer the lines of files or of standard input, or files themselves, such as pictures and folders of them.
+    """Answer lines of files or of standard input, or whole files.
 
-    Answers stay in order; one that is missing stays empty."""
+    Whole files are pictures, for example, or all those of a folder. Answers stay in order; one that is missing stays
+    empty."""
     from regard import runs
 
     model = rescored(runs.load(where, *(ensemble or []), data=data, trust=trust), rescore, rescore_weight, trust)

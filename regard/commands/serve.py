@@ -81,7 +81,8 @@ def explore_command(
 
 
 def _hosts(host: str, token: str | None, no_token: bool, allow: str) -> set[str] | None:
-    """The names that a server there answers to; None for any. Whoever opens it to others must say who may ask."""
+    """The names that a server there answers to; None for any. Other machines are served only with a token or
+    ``--no-token``."""
     from regard.serve.server import LOOPBACK, local
 
     if not local(host) and token is None and not no_token:

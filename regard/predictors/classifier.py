@@ -123,7 +123,7 @@ class Classifier(AskedPredictor):
     def _pictures(self, item: Any, choice: Chosen) -> Iterator[Picture]:
         """One for each attention; hops, each an attention of its own, are the rows of one."""
         axes = self.task.axes(item)
-        attentions = list(self._drawn(choice, axes))
+        attentions = list(self._attentions(choice, axes))
         for name, use, weights in attentions:
             if use.rows == CHOSEN:
                 rows: Axis = Words(choice.labels or ())
@@ -134,7 +134,7 @@ class Classifier(AskedPredictor):
                 title = self.task.heading(item, choice.label) + (f" ({name})" if len(attentions) > 1 else "")
                 yield between.picture([between.Side(rows, merged)], axes[use.columns], title=title)
 
-    def _drawn(self, choice: Chosen, axes: Mapping[str, Axis]) -> Iterator[tuple[str, Use, Tensor]]:
+    def _attentions(self, choice: Chosen, axes: Mapping[str, Axis]) -> Iterator[tuple[str, Use, Tensor]]:
         """Name, use and weights (T, S), means over heads, of what is drawn."""
         for pattern, use in self.model.uses.items():
             names = [name for name in choice.weights if fnmatchcase(name, pattern)]

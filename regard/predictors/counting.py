@@ -21,7 +21,7 @@ from regard.views.picture import Picture
 from regard.views.stack import Trace
 
 MOST = 60
-"""The largest n that is asked for."""
+"""The largest n of a question."""
 
 
 class Counting(Predictor):

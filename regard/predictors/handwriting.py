@@ -25,7 +25,7 @@ from regard.views.picture import Picture, write
 MEASURED, BIAS = 100, 1.0
 """Lines that are written for an evaluation, and their bias."""
 POINTS = "300"
-"""Points to draw where nobody says how many."""
+"""Points to draw by default."""
 
 
 @dataclass(frozen=True, eq=False)

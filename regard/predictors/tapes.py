@@ -32,7 +32,7 @@ class Prediction:
         input: (T, I).
         target: (T, O).
         output: (T, O), the probability of a 1.
-        asked: (T,), whether an output was asked for.
+        asked: (T,), whether the step has a target.
         heads: name of each head → (T, N), where it was.
         contents: ``adds`` and ``reads``, (T, ·): what the heads wrote and read.
     """
@@ -46,21 +46,21 @@ class Prediction:
 
     @property
     def mistakes(self) -> Tensor:
-        """(T, O), True where an asked bit is wrong."""
+        """(T, O), True where a bit of a target is wrong."""
         return ((self.output > 0.5) != (self.target > 0.5)) & self.asked[:, None]
 
     @property
     def wrong(self) -> int:
-        """How many of the asked bits are wrong."""
+        """How many bits of the targets are wrong."""
         return int(self.mistakes.sum())
 
     @property
     def bits(self) -> int:
-        """How many were asked."""
+        """How many bits the targets have."""
         return int(self.asked.sum()) * self.target.shape[1]
 
     def vectors(self, which: Tensor) -> list[str]:
-        """The asked rows of output or target as strings of 0 and 1."""
+        """The rows with targets of output or target, as strings of 0 and 1."""
         return ["".join("1" if bit > 0.5 else "0" for bit in row) for row in which[self.asked]]
 
 
@@ -74,7 +74,7 @@ class Tapes(Predictor):
 
         Args:
             length: vectors, items or bits of it, as in the task.
-            repeats: copies that are asked for, where the task is to repeat.
+            repeats: how many copies to write, where the task is to repeat.
             rows: of the memory; as trained if None.
             seed: of what is on the tape.
             vectors: (length, bits) to put on it instead, where the task is to copy.
@@ -97,7 +97,7 @@ class Tapes(Predictor):
 
     @torch.inference_mode()
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
-        """Bits per sequence and errors in percent of all asked bits; the same on longer tapes than in training, there
+        """Bits per sequence and errors in percent of all target bits; the same on longer tapes than in training, there
         also with four times the rows; for n-grams beside the best that is possible."""
         means = super().evaluate(split, limit=limit)
         metrics = {"bits_per_sequence": means["bits"], "bit_errors": 100 * means["errors"]}
