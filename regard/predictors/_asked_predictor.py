@@ -11,12 +11,12 @@ from typing import Any
 
 from regard._files import replace
 from regard.axes import TABLE
-from regard.predictors import _asking
+from regard.predictors import _questions
 from regard.predictors.predictor import Answer, Predictor
 from regard.questions import Input, form
 from regard.views.picture import Picture
 
-GO_ON = "Go on"
+CONTINUE = "Go on"
 """What the button says that takes a conversation to its next turn."""
 
 
@@ -47,7 +47,7 @@ class AskedPredictor(Predictor):
         return self.task.origin()
 
     def read(self, questions: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """For each question None, or the error that says what is wrong with it; and the items of the others, by their
+        """For each question None, or its error; and the items of the others, by their
         numbers."""
         answers: list[Any] = [None] * len(questions)
         items: dict[int, Any] = {}
@@ -60,68 +60,72 @@ class AskedPredictor(Predictor):
 
     def followed(self, question: Any, answer: Answer) -> Answer:
         """An answer with the next question of a conversation, if it is one."""
-        changed = self.task.follow(question, answer.text)
-        return dataclasses.replace(answer, next=[*answer.next, (GO_ON, changed)]) if changed else answer
+        next_fields = self.task.follow(question, answer.text)
+        return dataclasses.replace(answer, next=[*answer.next, (CONTINUE, next_fields)]) if next_fields else answer
 
     def answer(self, file: Path | None, *, as_json: bool = False, out: str = "", **fields: Any) -> Iterator[str]:
         """What ``regard predict`` prints: the answer to each question of a file, or of standard input.
 
-        Where one of many questions has no answer, stderr says why, its line stays empty, and the others are answered.
+        Where one of several questions fails, stderr says why, its line stays empty, and the others are answered.
 
         Args:
             as_json: a JSON object a line, with all that an answer holds.
             out: a folder for answers that are files, such as subtitles.
         """
-        asked = _asking.questions(self.Question, file, fields)
+        entries = _questions.of_file(self.Question, file, fields)
 
-        def ask(group: Sequence[_asking.Asked]) -> Sequence[Answer | ValueError]:
-            return self.ask([one.question for one in group])
+        def ask(chunk: Sequence[_questions.Entry]) -> Sequence[Answer | ValueError]:
+            return self.ask([entry.question for entry in chunk])
 
-        for one, found, wrong in _asking.answered(asked, ask, lambda one: one.place, _asking.typing(file)):
+        for entry, answer, error in _questions.answer_all(
+            entries, ask, lambda entry: entry.place, _questions.is_interactive(file)
+        ):
             if as_json:
-                told = {"error": wrong} if found is None else {"text": found.text, **found.fields}
-                yield json.dumps({**one.given, **told}, ensure_ascii=False)
-            elif found is not None:
-                yield _said(one, found) if not out else _written(one, found, Path(out))
-            elif not one.name:
+                result = {"error": error} if answer is None else {"text": answer.text, **answer.fields}
+                yield json.dumps({**entry.fields, **result}, ensure_ascii=False)
+            elif answer is not None:
+                yield _line(entry, answer) if not out else _write(entry, answer, Path(out))
+            elif not entry.name:
                 yield ""
 
     def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
         """What ``regard show`` shows of each question, given as its text or file, or by its fields, or of the first
         example if none is: a heading, if not empty, and a picture."""
-        named = [one for word in what for one in _asking.named(self.Question, word, fields)]
-        if not what and _asking.whole(self.Question, fields):
-            named = list(_asking.alone(self.Question, fields))
+        entries = [entry for word in what for entry in _questions.of_word(self.Question, word, fields)]
+        if not what and _questions.is_complete(self.Question, fields):
+            entries = list(_questions.of_fields(self.Question, fields))
         elif not what:
-            named = [_asking.Asked(dataclasses.replace(one, **fields)) for one in self.examples()[:1]]
-            if not named:
+            entries = [_questions.Entry(dataclasses.replace(example, **fields)) for example in self.examples()[:1]]
+            if not entries:
                 raise ValueError(f"{self.name}: say what to show")
-        for one, found in zip(named, self.ask([one.question for one in named]), strict=True):
-            if isinstance(found, ValueError):
-                raise ValueError(_asking.placed(one.place, found))
-            heading = "\n".join(filter(None, [f"{one.place}: {found.text}" if one.place else found.text, *found.notes]))
-            shown: Sequence[Picture | None] = found.pictures or [None]
-            for picture in shown:
+        for entry, answer in zip(entries, self.ask([entry.question for entry in entries]), strict=True):
+            if isinstance(answer, ValueError):
+                raise ValueError(_questions.error_at(entry.place, answer))
+            heading = "\n".join(
+                filter(None, [f"{entry.place}: {answer.text}" if entry.place else answer.text, *answer.notes])
+            )
+            pictures: Sequence[Picture | None] = answer.pictures or [None]
+            for picture in pictures:
                 yield heading, picture
                 heading = ""
 
 
-def _said(one: _asking.Asked, found: Answer) -> str:
+def _line(entry: _questions.Entry, answer: Answer) -> str:
     """An answer after the name of its file; one that is a file itself, such as subtitles, stands for itself."""
-    if found.document and not one.many:
-        return found.text
-    if found.document == TABLE:
-        return "\n".join(f"{one.name}\t{line}" for line in found.text.splitlines())
-    if found.document:
-        raise ValueError(f"{one.name}: a .{found.document} file each; say into which folder: out=FOLDER")
-    return f"{one.name}\t{found.text}" if one.name and "\n" not in found.text else found.text
+    if answer.document and not entry.from_folder:
+        return answer.text
+    if answer.document == TABLE:
+        return "\n".join(f"{entry.name}\t{line}" for line in answer.text.splitlines())
+    if answer.document:
+        raise ValueError(f"{entry.name}: a .{answer.document} file each; say into which folder: out=FOLDER")
+    return f"{entry.name}\t{answer.text}" if entry.name and "\n" not in answer.text else answer.text
 
 
-def _written(one: _asking.Asked, found: Answer, folder: Path) -> str:
+def _write(entry: _questions.Entry, answer: Answer, folder: Path) -> str:
     """The file that an answer was written to."""
-    if not found.document:
+    if not answer.document:
         raise ValueError(f"out={folder} is for answers that are files, such as subtitles")
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{Path(one.name or one.place or 'answer').stem}.{found.document}"
-    replace(path, found.text.encode())
+    path = folder / f"{Path(entry.name or entry.place or 'answer').stem}.{answer.document}"
+    replace(path, answer.text.encode())
     return str(path)
