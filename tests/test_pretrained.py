@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import torch
 
 from regard import registry
 from regard.data.download import locate
+from regard.metrics import alignment
+from regard.metrics.transcripts import errors
 from regard.predictors.predictor import Predictor
 
 TRANSLATORS = ("translate-en-es", "translate-en-es-rnn")
@@ -228,6 +231,18 @@ class TestSpeech:
         assert model.examples() == []
         quiet = model.Question(sound=wave(np.zeros(8000)))
         assert "silence" in str(model.ask([quiet])[0])
+
+    def test_a_voice_that_it_has_not_heard_is_spelled_from_left_to_right(self):
+        """The sentence was said by flite's rms, the voice that is held out."""
+        model, expected = Predictor.open("speech-made"), "the old doctor sees a ship on monday"
+        sound = (Path(__file__).parent / "spoken.flac").read_bytes()
+        ((best, *_),) = model.write([model.task.read(model.Question(sound=sound))])
+        assert errors([best.text], [expected])[0]["cer"] < 25
+        assert alignment.kendall(best.weights.numpy()) > 0.85
+
+    def test_without_flite_there_is_no_example(self, monkeypatch):
+        monkeypatch.setenv("PATH", "")
+        assert Predictor.open("speech-made").examples() == []
 
 
 def wave(samples):
