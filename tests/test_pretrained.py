@@ -180,6 +180,20 @@ class TestGPT:
         assert done.stdout.startswith("What is ") and (tmp_path / "looks.png").stat().st_size > 10_000
 
 
+class TestTagger:
+    def test_sentences_that_it_has_not_seen(self):
+        found = Predictor.open("pos-ewt", data=held_out("ud_english_ewt")).evaluate(limit=300)
+        assert found["accuracy"] > 92 > found["unigram"]
+
+    def test_from_the_command_line_without_data(self, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard.cli", "predict", "pos-ewt"], input="I love the coffee near Paris.\n",
+            text=True, capture_output=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "I/PRON love/VERB the/DET coffee/NOUN near/ADP Paris/PROPN ./PUNCT\n"
+
+
 class TestSummaries:
     def test_abstracts_that_it_has_not_seen(self):
         """A look at a few; `regard evaluate` measures them all."""
