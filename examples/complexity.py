@@ -50,14 +50,14 @@ def layers() -> dict[str, Callable[[Tensor], Tensor]]:
 
 def count(lengths: Sequence[int] = LENGTHS) -> dict[str, list[int]]:
     """Operations of one forward pass of a single sequence."""
-    found: dict[str, list[int]] = {name: [] for name in layers()}
+    counts: dict[str, list[int]] = {name: [] for name in layers()}
     for length in lengths:
         for name, layer in layers().items():
             # The counter knows products of matrices, which the plain path consists of.
             with FlopCounterMode(display=False) as counter, torch.no_grad(), regard.kernels.use("plain"):
                 layer(torch.randn(1, length, WIDTH))
-            found[name].append(counter.get_total_flops())
-    return found
+            counts[name].append(counter.get_total_flops())
+    return counts
 
 
 def measure(lengths: Sequence[int] = LENGTHS, rounds: int = 5) -> dict[str, list[float]]:
@@ -84,13 +84,13 @@ def slope(lengths: Sequence[int], costs: Sequence[float]) -> float:
 def draw(folder: Path, operations: dict[str, list[int]], seconds: dict[str, list[float]]) -> None:
     """Operations and time against the length, both axes logarithmic."""
     figure, axes = canvas(2, 11, 4.6)
-    looks = {"self-attention": (BLUE, "o"), "recurrent": (ORANGE, "s"), "convolution": (GREEN, "^")}
+    styles = {"self-attention": (BLUE, "o"), "recurrent": (ORANGE, "s"), "convolution": (GREEN, "^")}
     panels = (
         (axes[0], operations, 1e-6, "Counted: operations, forward", "million operations"),
         (axes[1], seconds, 1e3, "Timed: forward and backward", "milliseconds"),
     )
     for axis, costs, unit, title, label in panels:
-        for name, (colour, marker) in looks.items():
+        for name, (colour, marker) in styles.items():
             values = [unit * cost for cost in costs[name]]
             text = f"{name}, $n^{{{slope(LENGTHS, costs[name]):.1f}}}$"
             axis.plot(LENGTHS, values, color=colour, marker=marker, markersize=5, label=text)

@@ -58,8 +58,8 @@ def lookup(count: int, generator: torch.Generator) -> Batch:
     all keys but the one that is asked for, and is right.
     """
     key, value = (shuffled(count, SYMBOLS, generator)[:, :LENGTH] for _ in range(2))
-    asked = shuffled(count, LENGTH, generator)
-    return key.gather(1, asked), key, value, value.gather(1, asked)
+    order = shuffled(count, LENGTH, generator)
+    return key.gather(1, order), key, value, value.gather(1, order)
 
 
 def copy(count: int, generator: torch.Generator) -> Batch:
@@ -93,13 +93,13 @@ def train(name: str, task: Task, seed: int = 0, steps: int = 300) -> tuple[Reade
     model = Reader(SCORES[name]())
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(steps):
-        *given, answer = task(32, generator)
+        *inputs, answer = task(32, generator)
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(*given).flatten(0, 1), answer.flatten()).backward()
+        nn.functional.cross_entropy(model(*inputs).flatten(0, 1), answer.flatten()).backward()
         optimizer.step()
     with torch.no_grad():
-        *given, answer = task(1000, generator)
-        return model, (model(*given).argmax(-1) == answer).float().mean().item()
+        *inputs, answer = task(1000, generator)
+        return model, (model(*inputs).argmax(-1) == answer).float().mean().item()
 
 
 def concat_spread() -> float:
@@ -120,8 +120,8 @@ def additive_against_perceptron() -> float:
         perceptron.key.weight.copy_(for_key)
         perceptron.v.copy_(additive.v)
     query, key = torch.randn(5, WIDTH), torch.randn(LENGTH, WIDTH)
-    one, other = (regard.Attention(score)(query, key).scores for score in (additive, perceptron))
-    return (one - other).abs().max().item()
+    first, second = (regard.Attention(score)(query, key).scores for score in (additive, perceptron))
+    return (first - second).abs().max().item()
 
 
 def cosine_ceiling(gain: float = 1.0) -> tuple[float, float]:
@@ -137,12 +137,12 @@ def draw(folder: Path, weights: dict[str, Tensor], accuracy: dict[str, float]) -
     figure, axes = canvas(4, 11.5, 6.6, rows=2, sharex=True, sharey=True)
     for axis, (name, picture) in zip(axes.flat, weights.items(), strict=True):
         image = axis.imshow(picture, cmap="regard", vmin=0, vmax=1)
-        works = accuracy[name] > 0.5
+        learned = accuracy[name] > 0.5
         axis.set_title(name, pad=20)
         equation = regard.parts.find("scores", name).equation
         axis.text(0, 1.03, f"{equation}", transform=axis.transAxes, fontsize=9)
         axis.text(1, 1.03, f"{accuracy[name]:.0%}", transform=axis.transAxes, fontsize=10, ha="right",
-                  color=GREEN if works else RED, fontweight="bold")  # fmt: skip
+                  color=GREEN if learned else RED, fontweight="bold")  # fmt: skip
         axis.set_xticks(range(LENGTH), range(1, LENGTH + 1))
         axis.set_yticks(range(LENGTH), range(1, LENGTH + 1))
         axis.tick_params(length=0, labelsize=8)

@@ -79,10 +79,10 @@ def through_weights(normalizer: Normalizer, count: int = 1, seed: int = 0) -> Te
 
 def estimators(count: int = 100_000) -> dict[str, Tensor]:
     """Gradients of each draw, (count, 4) or (1, 4) where nothing is drawn."""
-    _, other = look(REWARDS, Hard("sample"), 1000, seed=1)  # draws of its own: b must not know i
+    _, independent = look(REWARDS, Hard("sample"), 1000, seed=1)  # draws of its own: b must not know i
     return {
         "REINFORCE": reinforce(count),
-        "REINFORCE − baseline": reinforce(count, baseline=other.context.mean().item()),
+        "REINFORCE − baseline": reinforce(count, baseline=independent.context.mean().item()),
         "Gumbel-softmax, τ = 1": through_weights(Gumbel(1.0), count),
         "straight-through": through_weights(Hard("straight_through")),
         "argmax": through_weights(Hard("argmax")),
@@ -218,9 +218,9 @@ def main() -> None:
     """Run the example."""
     options = start(__doc__)
     print("The gradient of the expected reward over four cells, from 100 000 draws:\n")
-    found = estimators()
+    gradients_by_name = estimators()
     rows: list[tuple[Any, ...]] = []
-    for name, gradients in found.items():
+    for name, gradients in gradients_by_name.items():
         error, variance = error_and_variance(gradients)
         rows.append((name, f"{error:.1%}", f"{variance:.2f}" if len(gradients) > 1 else "–"))
     table(["estimator", "off by", "variance of a draw"], rows)
@@ -235,7 +235,7 @@ def main() -> None:
             for kind, runs in curves.items()
         ],
     )
-    draw(options.out, found, curves)
+    draw(options.out, gradients_by_name, curves)
 
 
 if __name__ == "__main__":

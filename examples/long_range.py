@@ -101,8 +101,8 @@ def reach(name: str, distractors: int = 200, seed: int = 0) -> Tensor:
 def draw(folder: Path, accuracy: dict[str, list[float]], gradients: dict[str, Tensor]) -> None:
     """Accuracy against n, and the gradient that arrives at each place."""
     figure, axes = canvas(2, 11, 4.3)
-    looks = {"attention": (BLUE, "o"), "recurrent": (ORANGE, "s")}
-    for name, (colour, marker) in looks.items():
+    styles = {"attention": (BLUE, "o"), "recurrent": (ORANGE, "s")}
+    for name, (colour, marker) in styles.items():
         axes[0].plot(LENGTHS, accuracy[name], color=colour, marker=marker, label=name)
         axes[1].plot(range(len(gradients[name])), gradients[name], color=colour, label=name)
     axes[0].axhline(1 / DIGITS, color=GREY, linewidth=0.8, linestyle=":")

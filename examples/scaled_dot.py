@@ -59,8 +59,8 @@ def matrix_form(queries: int = 32, keys: int = 32, width: int = 64) -> tuple[flo
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(n, width, generator=generator) for n in (queries, keys, keys))
     expected, slow = _timed(lambda: one_by_one(query, key, value), 3)
-    found, fast = _timed(lambda: regard.attend(query, key, value, weights=False).context, 30)
-    return (expected - found).abs().max().item(), slow / fast
+    product, fast = _timed(lambda: regard.attend(query, key, value, weights=False).context, 30)
+    return (expected - product).abs().max().item(), slow / fast
 
 
 def _timed(work: Callable[[], Tensor], repeats: int) -> tuple[Tensor, float]:
@@ -76,8 +76,8 @@ def draw(folder: Path, largest: dict[str, list[float]], gradient: dict[str, list
     """The two weights of the lecture, and what the width does to ten keys."""
     figure, axes = canvas(3, 13, 4)
     query, key = lecture()
-    looks = {"dot": (ORANGE, "o", "q·k"), "scaled_dot": (BLUE, "s", "q·k / √d")}
-    for i, (name, (colour, _, label)) in enumerate(looks.items()):
+    styles = {"dot": (ORANGE, "o", "q·k"), "scaled_dot": (BLUE, "s", "q·k / √d")}
+    for i, (name, (colour, _, label)) in enumerate(styles.items()):
         weights = regard.attend(query, key, score=name).weights[0].tolist()
         places = [x + 0.38 * (i - 0.5) for x in (0, 1)]
         bars = axes[0].bar(places, weights, width=0.34, color=colour, label=label)
@@ -87,7 +87,7 @@ def draw(folder: Path, largest: dict[str, list[float]], gradient: dict[str, list
     axes[0].legend(loc="upper right")
 
     for axis, series in ((axes[1], largest), (axes[2], gradient)):
-        for name, (colour, marker, label) in looks.items():
+        for name, (colour, marker, label) in styles.items():
             axis.plot(WIDTHS, series[name], color=colour, marker=marker, markersize=5, label=label)
             last = series[name][-1]
             axis.annotate(f"{last:.3f}", (WIDTHS[-1], last), xytext=(7, 0), textcoords="offset points",
@@ -118,12 +118,13 @@ def main() -> None:
     print(f"\nMatrix form against loops over 32 queries and 32 keys: differ by {difference:.0e}, {faster:.0f}× faster.")
 
     print("\nTen random keys: mean of the largest weight, and of the gradient ‖∂α/∂e‖:\n")
-    found = {name: [saturation(width, name) for width in WIDTHS] for name in ("dot", "scaled_dot")}
+    gradients = {name: [saturation(width, name) for width in WIDTHS] for name in ("dot", "scaled_dot")}
     rows = [
-        (width, *(f"{number:.3f}" for name in found for number in found[name][i])) for i, width in enumerate(WIDTHS)
+        (width, *(f"{number:.3f}" for name in gradients for number in gradients[name][i]))
+        for i, width in enumerate(WIDTHS)
     ]
     table(["d", "dot", "gradient", "scaled", "gradient"], rows)
-    largest, gradient = ({name: [pair[i] for pair in pairs] for name, pairs in found.items()} for i in (0, 1))
+    largest, gradient = ({name: [pair[i] for pair in pairs] for name, pairs in gradients.items()} for i in (0, 1))
     draw(options.out, largest, gradient)
 
 

@@ -88,17 +88,17 @@ def fit(score: Score, stations: Stations, steps: int = 200) -> tuple[regard.Atte
     """Learn the one parameter of a score; also each station as guessed from the others, (J, E)."""
     places, values, _ = stations
     attention = regard.Attention(score)
-    others = ~torch.eye(len(places), dtype=torch.bool)
+    not_itself = ~torch.eye(len(places), dtype=torch.bool)
     unit = values.std(0) + 1e-4 * values.abs().mean(0) + 1e-12  # so that every column counts alike
     (parameter,) = score.parameters()
     optimizer = torch.optim.Adam([parameter], lr=0.05 * parameter.item())
     for _ in range(steps):
-        guess = attention(places, places, values, mask=others).context
+        guess = attention(places, places, values, mask=not_itself).context
         optimizer.zero_grad()
         ((guess - values) / unit).square().mean().backward()
         optimizer.step()
     with torch.no_grad():
-        return attention, attention(places, places, values, mask=others).context
+        return attention, attention(places, places, values, mask=not_itself).context
 
 
 def fit_all(stations: Stations) -> dict[str, tuple[regard.Attention, Tensor]]:
@@ -114,12 +114,12 @@ def fit_all(stations: Stations) -> dict[str, tuple[regard.Attention, Tensor]]:
 def guess_field(seed: int = 0) -> tuple[dict[str, float], dict[str, tuple[regard.Attention, Tensor]]]:
     """Error on 2000 places without a station, for the stations' mean and for both scores; and the scores."""
     stations, truth = random_field(seed)
-    fresh = torch.rand(2000, 2, generator=torch.Generator().manual_seed(1000 + seed))
+    places = torch.rand(2000, 2, generator=torch.Generator().manual_seed(1000 + seed))
     fitted = fit_all(stations)
-    errors = {"mean of all": rmse(stations.values.mean(0), truth(fresh))}
+    errors = {"mean of all": rmse(stations.values.mean(0), truth(places))}
     for name, (attention, _) in fitted.items():
         with torch.no_grad():
-            errors[name] = rmse(attention(fresh, stations.places, stations.values).context, truth(fresh))
+            errors[name] = rmse(attention(places, stations.places, stations.values).context, truth(places))
     return errors, fitted
 
 
@@ -207,13 +207,15 @@ def draw_map(axis: Any, values: Tensor, extent: Any, stations: Stations, title: 
 def show_lecture(folder: Path) -> None:
     """The slide, then the field: two tables and one figure."""
     query, stations = lecture()
-    out, wrong = ask(query, stations), ask(query, stations, Proportional())
+    out, proportional = ask(query, stations), ask(query, stations, Proportional())
     print("Six weather stations. Score by 1/distance, softmax, weighted sum:\n")
-    columns = zip(VALUES, out.scores[0].tolist(), out.weights[0].tolist(), wrong.weights[0].tolist(), strict=True)
+    columns = zip(
+        VALUES, out.scores[0].tolist(), out.weights[0].tolist(), proportional.weights[0].tolist(), strict=True
+    )
     rows = [(value, f"{e:.1f}", f"{alpha:.4f}", f"{share:.4f}") for value, e, alpha, share in columns]
     table(["station", "score e", "α = softmax(e)", "e/Σe"], rows)
     print("\n  here, Σ α v:  ({:.1f}, {:.1f})".format(*out.context[0].tolist()), end="")
-    print("     by e/Σe, which is not a softmax:  ({:.1f}, {:.1f})\n".format(*wrong.context[0].tolist()))
+    print("     by e/Σe, which is not a softmax:  ({:.1f}, {:.1f})\n".format(*proportional.context[0].tolist()))
 
     errors, fitted = guess_field()
     print("Thirty stations on a smooth field; the score has one learned parameter. Error between the stations:\n")
@@ -239,11 +241,11 @@ def show_file(path: Path, folder: Path) -> None:
     stations = read(path)
     fitted = fit_all(stations)
     guesses = {name: guess for name, (_, guess) in fitted.items()}
-    others = (stations.values.sum(0) - stations.values) / (len(stations.values) - 1)
+    mean_of_others = (stations.values.sum(0) - stations.values) / (len(stations.values) - 1)
     print(f"{len(stations.values)} stations, each guessed from the others. Root mean square error:\n")
     rows = [
         (name, *(f"{rmse(a, b):.4g}" for a, b in zip(guess.T, stations.values.T, strict=True)))
-        for name, guess in {"mean of the others": others, **guesses}.items()
+        for name, guess in {"mean of the others": mean_of_others, **guesses}.items()
     ]
     table(["guess by", *stations.names[2:]], rows)
 

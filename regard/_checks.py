@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 KEYWORDS = ("mask", "state", "weights", "generator")
 
 
-def check_tensors(**given: Tensor) -> None:
+def check_tensors(**tensors: Tensor) -> None:
     """NumPy's arrays have shapes and devices too, and would fail in a place that does not name them."""
-    for name, tensor in given.items():
+    for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
             raise ValueError(f"{name} is a {kind}, not a tensor: write torch.as_tensor({name})")
@@ -65,21 +65,23 @@ def check_query(score: Score, query: Tensor, memory: Memory) -> None:
 
 
 def check_extras(parts: Parts, query: Tensor, extras: Mapping[str, Tensor]) -> None:
-    asking = [part for part in parts if part is not None and (extras or part.required)]
-    if not asking:
+    receivers = [part for part in parts if part is not None and (extras or part.required)]
+    if not receivers:
         return
-    known = {name for part in asking for name in part.needs} - set(PROVIDED)
+    accepted = {name for part in receivers for name in part.needs} - set(PROVIDED)
     for name in extras:
         if name in ("key_padding_mask", "attn_mask", "src_key_padding_mask"):
-            theirs = name.removeprefix("src_")
-            short = f"mask=~{theirs} if it is Boolean, or " if theirs == "key_padding_mask" else ""
+            torch_name = name.removeprefix("src_")
+            negation = f"mask=~{torch_name} if it is Boolean, or " if torch_name == "key_padding_mask" else ""
             raise ValueError(
-                f"there is no {name}=: it is mask=, and True means that a key may be attended. Write {short}"
-                f"mask=regard.masks.from_torch({theirs}={theirs})"
+                f"there is no {name}=: it is mask=, and True means that a key may be attended. Write {negation}"
+                f"mask=regard.masks.from_torch({torch_name}={torch_name})"
             )
-        if name not in known:
-            raise ValueError(f"attention got an unknown keyword {name!r}: {_lazy.nearest(name, [*known, *KEYWORDS])}")
-    for part in asking:
+        if name not in accepted:
+            raise ValueError(
+                f"attention got an unknown keyword {name!r}: {_lazy.nearest(name, [*accepted, *KEYWORDS])}"
+            )
+    for part in receivers:
         missing = [name for name in part.required if name not in extras]
         if missing:
             raise ValueError(f"{type(part).__name__} needs {', '.join(f'{name}=' for name in missing)} at the call")

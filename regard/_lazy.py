@@ -28,10 +28,10 @@ def _squash(name: str) -> str:
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """A clause for error messages: the name that was probably meant, and all the names there are."""
-    known = sorted(candidates)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    options = sorted(candidates)
+    close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}known: {', '.join(known)}"
+    return f"{hint}known: {', '.join(options)}"
 
 
 def names(package: str) -> list[str]:
@@ -57,14 +57,14 @@ def folder(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
     def __getattr__(attribute: str) -> Any:
         if attribute.startswith("_"):
             raise AttributeError(attribute)
-        known = names(package)
-        if attribute in known:
+        members = names(package)
+        if attribute in members:
             return importlib.import_module(f"{package}.{attribute}")
-        for name in known:
+        for name in members:
             if _squash(name) == _squash(attribute) and (cls := load(package, name)).__name__ == attribute:
                 setattr(sys.modules[package], attribute, cls)
                 return cls
-        classes = [load(package, name).__name__ for name in known]
+        classes = [load(package, name).__name__ for name in members]
         raise AttributeError(f"{package} has no {attribute!r}: {nearest(attribute, classes)}")
 
     def __dir__() -> list[str]:

@@ -38,12 +38,12 @@ SYNONYMS = {
 """What other toolkits call a setting → what it is called here."""
 
 
-def suggest(key: str, known: Any) -> str:
+def suggest(key: str, names: Any) -> str:
     """As :func:`regard._lazy.nearest`, for the names of settings."""
-    meant = SYNONYMS.get(key.lower().replace("-", "_"))
-    if meant == "batch" and "batch_tokens" in known:
-        meant = "batch_tokens"
-    return f"did you mean {meant!r}? known: {', '.join(sorted(known))}" if meant in known else nearest(key, known)
+    synonym = SYNONYMS.get(key.lower().replace("-", "_"))
+    if synonym == "batch" and "batch_tokens" in names:
+        synonym = "batch_tokens"
+    return f"did you mean {synonym!r}? known: {', '.join(sorted(names))}" if synonym in names else nearest(key, names)
 
 
 def build(cls: type, values: Mapping[str, Any], where: str) -> Any:
@@ -88,7 +88,7 @@ def mixed(value: Any) -> list[Any] | None:
         return next(filter(None, map(mixed, value.values())), None)
     if not isinstance(value, list):
         return None
-    kinds = {float if type(each) is int else type(each) for each in value}
+    kinds = {float if type(item) is int else type(item) for item in value}
     return value if len(kinds) > 1 else next(filter(None, map(mixed, value)), None)
 
 

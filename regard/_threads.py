@@ -68,8 +68,8 @@ def allowed_cores() -> float:
     for quota, period in (("cpu.max", None), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:
             limits = [(Path("/sys/fs/cgroup") / name).read_text(encoding="ascii") for name in (quota, period) if name]
-            most, each = " ".join(limits).split()
-            cores = min(cores, int(most) / int(each)) if int(most) > 0 else cores
+            quota_value, period_value = " ".join(limits).split()
+            cores = min(cores, int(quota_value) / int(period_value)) if int(quota_value) > 0 else cores
         except (OSError, ValueError):  # no such file, or "max"
             continue
     return cores

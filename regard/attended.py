@@ -23,13 +23,13 @@ def _on_demand(slot: str) -> Any:
     It is a property because torch.compile of torch 2.6 follows no other descriptor."""
 
     def read(record: Attended) -> Tensor | None:
-        held = getattr(record, slot)
-        if callable(held):
-            held = held()
-            setattr(record, slot, held)
-        return held
+        value = getattr(record, slot)
+        if callable(value):
+            value = value()
+            setattr(record, slot, value)
+        return value
 
-    return property(read, lambda record, held: setattr(record, slot, held))
+    return property(read, lambda record, value: setattr(record, slot, value))
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -93,9 +93,9 @@ Attended.weights, Attended.scores = _on_demand("_weights"), _on_demand("_scores"
 
 
 def _flatten(out: Attended) -> tuple[list[Any], tuple[str, ...]]:
-    held = {name: out.__dict__.get("_" + name, out.__dict__.get(name)) for name in _FIELDS}
-    known = {name: value for name, value in held.items() if value is not None and not callable(value)}
-    return list(known.values()), tuple(known)
+    fields = {name: out.__dict__.get("_" + name, out.__dict__.get(name)) for name in _FIELDS}
+    present = {name: value for name, value in fields.items() if value is not None and not callable(value)}
+    return list(present.values()), tuple(present)
 
 
 def _unflatten(children: Iterable[Any], names: Iterable[str]) -> Attended:

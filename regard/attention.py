@@ -34,30 +34,30 @@ OUTSIDE = float("-inf")
 def look(parts: Parts, query: Tensor, memory: Memory, call: Call) -> Attended:
     """The whole of attention: window → score → mask → normalize → refine → sum."""
     score, normalizer, window, refiner = parts
-    given = call.given(parts)
+    keywords = call.given(parts)
     # A score of places must know which keys a window took, and no kernel does.
-    known = window is None or not score.positional
-    form = kernels.lower(score, groups.fold(query, memory.group), memory.key, given[score]) if known else None
+    lowerable = window is None or not score.positional
+    form = kernels.lower(score, groups.fold(query, memory.group), memory.key, keywords[score]) if lowerable else None
     at_once = shortcut.dense(parts, form, memory, call)
     if at_once is not None:
         return at_once
 
-    keys = candidates.of(window, query, memory, call.allowed, given)
+    keys = candidates.of(window, query, memory, call.allowed, keywords)
     place = keys.place
-    scores = keys.score(score, form, query, given[score])
-    weights = normalizer(scores, keys.mask, **given[normalizer])
+    scores = keys.score(score, form, query, keywords[score])
+    weights = normalizer(scores, keys.mask, **keywords[normalizer])
     log_prob = normalizer.log_prob(scores, keys.mask, weights) if normalizer.stochastic else None
     weights = keys.fade(kernels.narrowed(weights, memory.value.dtype))
     if refiner is not None:
         scores, weights = keys.spread(scores, OUTSIDE), keys.spread(weights)
-        keys = candidates.of(None, query, memory, call.allowed, given)
-        weights = refiner(weights, call.allowed, **given[refiner])
+        keys = candidates.of(None, query, memory, call.allowed, keywords)
+        weights = refiner(weights, call.allowed, **keywords[refiner])
     context = keys.sum(drop(weights, call.dropout, call.generator))
 
     if not call.want:
         return Attended(context, log_prob=log_prob, place=place)
-    held: Callable[..., Any] = keys.later if call.want == "lazy" else keys.spread
-    return Attended(context, held(weights), held(scores, OUTSIDE), log_prob=log_prob, place=place)
+    deliver: Callable[..., Any] = keys.later if call.want == "lazy" else keys.spread
+    return Attended(context, deliver(weights), deliver(scores, OUTSIDE), log_prob=log_prob, place=place)
 
 
 def attend(
@@ -197,14 +197,14 @@ def answer(
     """Check the call, look once or query by query, and move the state on."""
     if not torch.compiler.is_compiling() and witness.see is not None:
         return witness.see(
-            parts, want, lambda wanted, used: answer(used, query, memory, state, dropout, wanted, generator, extras)
+            parts, want, lambda want, parts: answer(parts, query, memory, state, dropout, want, generator, extras)
         )
     extras = {} if extras is None else extras
     if want not in ("lazy", True, False):
         raise ValueError(f"weights= is 'lazy', True or False, not {want!r}")
     check_query(parts.score, query, memory)
     check_extras(parts, query, extras)
-    passed = memory
+    caller_memory = memory
     if memory.group > 1 and (parts.window is not None or parts.stateful()):
         memory = memory.repeated()  # each head of queries has candidates, or a past, of its own
     stateful = parts.stateful()
@@ -219,13 +219,13 @@ def answer(
     if not stateful and state is None:
         return _look(parts, query, memory, Call(allowed, causal, (), dropout, want, generator, extras))
     if state is None:
-        notice_forgotten_state(stateful, query, passed)
+        notice_forgotten_state(stateful, query, caller_memory)
     states = tuple(part.start(memory) for part in stateful) if state is None else _unpack(state, stateful)
     call = Call(allowed, causal, states, dropout, want, generator, extras)
     if all(part.parallel for part in stateful) or query.shape[-2] == 0:
         out = _look(parts, query, memory, call)
         if query.shape[-2]:
-            states = tuple(part.advance(held, out) for part, held in zip(stateful, states, strict=True))
+            states = tuple(part.advance(part_state, out) for part, part_state in zip(stateful, states, strict=True))
     else:
         out, states = _in_order(parts, query, memory, call, stateful)
     out.state = _pack(states)
@@ -241,18 +241,18 @@ def _look(parts: Parts, query: Tensor, memory: Memory, call: Call) -> Attended:
         return look(parts, query, memory, call)
 
     random = (call.dropout or parts.normalizer.stochastic) and spoiled.visible(query)
-    dice = (call.generator or torch.default_generator) if random else None
-    before = None if dice is None else dice.get_state()
+    random_generator = (call.generator or torch.default_generator) if random else None
+    random_state = None if random_generator is None else random_generator.get_state()
 
-    def once(memory: Memory, allowed: Tensor) -> Attended:
-        if dice is not None and before is not None:  # a second look makes the same draws
-            dice.set_state(before)
+    def attempt(memory: Memory, allowed: Tensor) -> Attended:
+        if random_generator is not None and random_state is not None:  # a second look makes the same draws
+            random_generator.set_state(random_state)
         return look(parts, query, memory, call if allowed is call.allowed else call.within(allowed))
 
     # A form is a product or a tanh of what it scores. Of other scores nothing is known.
-    score, known = parts.score, type(parts.score).form is not Score.form
-    telling = known and (parts.window is None or not score.reads_all)
-    return spoiled.guarded(once, memory, call.allowed, telling=telling)
+    score, has_form = parts.score, type(parts.score).form is not Score.form
+    telling = has_form and (parts.window is None or not score.reads_all)
+    return spoiled.guarded(attempt, memory, call.allowed, telling=telling)
 
 
 def _in_order(
@@ -267,7 +267,7 @@ def _in_order(
         extras = {name: tensor.narrow(axis, t, 1) for name, tensor in call.extras.items()}
         step = Call(allowed, False, states, call.dropout, True, call.generator, extras)
         outs.append(_look(parts, query.narrow(axis, t, 1), memory, step))
-        states = tuple(part.advance(held, outs[-1]) for part, held in zip(stateful, states, strict=True))
+        states = tuple(part.advance(part_state, outs[-1]) for part, part_state in zip(stateful, states, strict=True))
     if len(outs) == 1 and call.want:  # a step of a decoder
         return outs[0], states
 
@@ -288,8 +288,8 @@ def drop(weights: Tensor, share: float, generator: torch.Generator | None) -> Te
         return weights
     if generator is None:
         return nn.functional.dropout(weights, share)
-    kept = torch.empty_like(weights).bernoulli_(1.0 - share, generator=generator)
-    return weights * kept.div_(max(1.0 - share, torch.finfo(weights.dtype).tiny))
+    keep_mask = torch.empty_like(weights).bernoulli_(1.0 - share, generator=generator)
+    return weights * keep_mask.div_(max(1.0 - share, torch.finfo(weights.dtype).tiny))
 
 
 def _remember(score: Score, key: Tensor, value: Tensor | None, mask: Mask | Tensor | None, masked: bool) -> Memory:
@@ -320,22 +320,20 @@ def _unpack(state: Any, stateful: list[Part]) -> tuple[Any, ...]:
     return states
 
 
-_NAMED: dict[tuple[str, str], Any] = {}
+_PARTS_BY_NAME: dict[tuple[str, str], Any] = {}
 """The parts that functions were given by name, built once."""
 
 
 def parts_of(score: str | Score, normalizer: str | Normalizer) -> Parts:
     """The parts that a function was given: instances, or the names of such that need no arguments."""
-    wanted = ("scores", score), ("normalizers", normalizer)
-    for kind, part in wanted:
+    named = ("scores", score), ("normalizers", normalizer)
+    for kind, part in named:
         if isinstance(part, str):
-            _make_ready(kind, part)
-    return Parts(*(_NAMED[kind, part] if isinstance(part, str) else build(kind, part) for kind, part in wanted))
+            _build_once(kind, part)
+    return Parts(*(_PARTS_BY_NAME[kind, part] if isinstance(part, str) else build(kind, part) for kind, part in named))
 
 
 @torch.compiler.assume_constant_result  # or torch.compile would try to follow the import
-def _make_ready(kind: str, name: str) -> None:
-    if (kind, name) not in _NAMED:
-        _NAMED[kind, name] = build(kind, name)
-
-
+def _build_once(kind: str, name: str) -> None:
+    if (kind, name) not in _PARTS_BY_NAME:
+        _PARTS_BY_NAME[kind, name] = build(kind, name)

@@ -149,12 +149,18 @@ class Spectrogram(Axis):
 
 @dataclass(frozen=True, eq=False)
 class Steps(Axis):
-    """Steps in time that have no names of their own, such as hops or glimpses."""
+    """Steps in time that have no names of their own, such as hops or glimpses.
+
+    Attributes:
+        noun: what one of them is called.
+    """
+
+    noun: str = "step"
 
     @classmethod
     def numbered(cls, count: int, word: str = "step") -> Steps:
         """``step 1``, ``step 2`` …"""
-        return cls([f"{word} {number}" for number in range(1, count + 1)])
+        return cls([f"{word} {number}" for number in range(1, count + 1)], noun=word)
 
 
 def merge(weights: Tensor, rows: Axis, columns: Axis) -> Tensor:
@@ -177,8 +183,8 @@ def merge(weights: Tensor, rows: Axis, columns: Axis) -> Tensor:
 
 def _gather(values: Tensor, groups: Sequence[int], size: int, dim: int) -> Tensor:
     """Sums of the values of each group."""
-    kept = [place for place, group in enumerate(groups) if group >= 0 and place < values.shape[dim]]
-    index = torch.tensor([groups[place] for place in kept], dtype=torch.long)
+    places = [place for place, group in enumerate(groups) if group >= 0 and place < values.shape[dim]]
+    index = torch.tensor([groups[place] for place in places], dtype=torch.long)
     shape = list(values.shape)
     shape[dim] = size
-    return values.new_zeros(shape).index_add_(dim, index, values.index_select(dim, torch.tensor(kept).long()))
+    return values.new_zeros(shape).index_add_(dim, index, values.index_select(dim, torch.tensor(places).long()))

@@ -43,8 +43,8 @@ class Band:
         return None if before is None or behind is None else cls(before, behind, rest)
 
 
-def _less(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
+def _less(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first if second is None else min(first, second)
 
 
 def in_front(cut: int, weights: Tensor, fill: float = 0.0) -> Tensor:
@@ -116,11 +116,11 @@ class Blocks:
 
     def spread(self, weights: Tensor, fill: float = 0.0) -> Tensor:
         """(…, N, H, C, K) → (…, H, T, S), ``fill`` where a query sees nothing."""
-        each = self.join(weights, weights.ndim - 3)  # (…, T, K)
+        joined = self.join(weights, weights.ndim - 3)  # (…, T, K)
         place = self._places(weights.device).repeat_interleave(SIZE, dim=0)[: self.queries]  # (T, K)
         index = torch.where((place >= 0) & (place < self.keys), place, self.keys)
-        wide = each.new_full((*each.shape[:-1], self.keys + 1), fill)  # a last column for what lies outside
-        return wide.scatter(-1, index.expand_as(each), each)[..., : self.keys]
+        wide = joined.new_full((*joined.shape[:-1], self.keys + 1), fill)  # a last column for what lies outside
+        return wide.scatter(-1, index.expand_as(joined), joined)[..., : self.keys]
 
     def _places(self, device: torch.device) -> Tensor:
         """(N, K): where among the keys those of each block are; some are nowhere."""

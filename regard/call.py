@@ -41,13 +41,13 @@ class Call:
         if not any(part is not None and part.needs for part in parts):
             return {part: {} for part in parts if part is not None}
         states = dict(zip(parts.stateful(), self.states, strict=True))
-        given: dict[Part, dict[str, Any]] = {}
+        keywords: dict[Part, dict[str, Any]] = {}
         for part in parts:
             if part is None:
                 continue
-            given[part] = {name: self.extras[name] for name in part.needs if name in self.extras}
+            keywords[part] = {name: self.extras[name] for name in part.needs if name in self.extras}
             if part in states:
-                given[part]["state"] = states[part]
+                keywords[part]["state"] = states[part]
             if "generator" in part.needs:
-                given[part]["generator"] = self.generator
-        return given
+                keywords[part]["generator"] = self.generator
+        return keywords

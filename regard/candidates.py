@@ -16,13 +16,13 @@ from regard.parts import Part, Score, Window
 
 
 def of(
-    window: Window | None, query: Tensor, memory: Memory, allowed: Tensor | None, given: dict[Part, dict[str, Any]]
+    window: Window | None, query: Tensor, memory: Memory, allowed: Tensor | None, keywords: dict[Part, dict[str, Any]]
 ) -> Everywhere | Nearby:
     """The keys that are candidates at all."""
     if window is None or not memory.length:
         keys, values = memory.deferred() if query.shape[-2] == 1 else (None, None)
         return Everywhere(memory.key, memory.value, allowed, memory.group, keys, values)
-    return Nearby.within(window, query, memory.key, memory.value, allowed, **given[window])
+    return Nearby.within(window, query, memory.key, memory.value, allowed, **keywords[window])
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +38,10 @@ class Everywhere:
     values: Deferred | None = None
     place = None
 
-    def score(self, score: Score, form: kernels.Form | None, query: Tensor, given: dict[str, Any]) -> Tensor:
+    def score(self, score: Score, form: kernels.Form | None, query: Tensor, keywords: dict[str, Any]) -> Tensor:
         """(…, T, S)."""
         if form is None:
-            scores = score(groups.fold(query, self.group), self.key, **given)
+            scores = score(groups.fold(query, self.group), self.key, **keywords)
         else:
             scores = kernels.scores(form, self.keys if form.key is self.key else None)
         return groups.unfold(scores, self.group)
@@ -106,17 +106,18 @@ class Nearby:
         places = self.first.unsqueeze(-1) + torch.arange(width, device=self.first.device)
         return places.clamp(0, self.key.shape[-2] - 1)
 
-    def score(self, score: Score, form: kernels.Form | None, query: Tensor, given: dict[str, Any]) -> Tensor:
+    def score(self, score: Score, form: kernels.Form | None, query: Tensor, keywords: dict[str, Any]) -> Tensor:
         """(…, T, W)."""
         if form is not None:
             return kernels.local_scores(form, self.first, self.mask.shape[-1])
         if "positions" in score.needs:
-            given = {**given, "positions": self.places}
-        given = {
-            name: x.unsqueeze(query.ndim - 1) if name not in ("state", "positions") else x for name, x in given.items()
+            keywords = {**keywords, "positions": self.places}
+        keywords = {
+            name: x.unsqueeze(query.ndim - 1) if name not in ("state", "positions") else x
+            for name, x in keywords.items()
         }
         rows = kernels.rows(self.key, self.first, self.mask.shape[-1])  # (…, T, W, D)
-        return score(query.unsqueeze(-2), rows, **given).squeeze(-2)
+        return score(query.unsqueeze(-2), rows, **keywords).squeeze(-2)
 
     def fade(self, weights: Tensor) -> Tensor:
         if self.factor is None:

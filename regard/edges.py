@@ -89,11 +89,11 @@ class Edges:
         """One graph of several that are not connected: nodes and edges one graph after the other."""
         if not graphs:
             raise ValueError("a batch of graphs holds at least one")
-        shifted, sources, targets = [], 0, 0
+        indices, sources, targets = [], 0, 0
         for graph in graphs:
-            shifted.append(graph.index + graph.index.new_tensor([[sources], [targets]]))
+            indices.append(graph.index + graph.index.new_tensor([[sources], [targets]]))
             sources, targets = sources + graph.nodes[0], targets + graph.nodes[1]
-        return cls(torch.cat(shifted, dim=1), (sources, targets))
+        return cls(torch.cat(indices, dim=1), (sources, targets))
 
     def features(self, given: Tensor, fill: float | Tensor | Literal["mean"] = "mean") -> Tensor:
         """Features of the edges as they are used, (E, K), of those of the edges that were given: without the self-loops
@@ -111,16 +111,16 @@ class Edges:
             return given
         if self.given.numel() and int(self.given[-1]) >= given.shape[0]:
             raise ValueError(f"edge {int(self.given[-1])} has no features: they are {tuple(given.shape)}")
-        kept, loops = given[self.given], self.index.shape[1] - self.given.shape[0]
+        rows, loop_count = given[self.given], self.index.shape[1] - self.given.shape[0]
         if isinstance(fill, str):
             if fill != "mean":
                 raise ValueError(f'fill is "mean", a number or {given.shape[1]} numbers, not {fill!r}')
-            target = self.index[1, : len(kept)]
-            total = kept.new_zeros(self.nodes[1], kept.shape[1]).index_add(0, target, kept)[:loops]
-            count = torch.bincount(target, minlength=self.nodes[1])[:loops].clamp(min=1)
-            return torch.cat([kept, total / count.unsqueeze(1).to(total.dtype)])
-        row = torch.as_tensor(fill, dtype=kept.dtype, device=kept.device)
-        return torch.cat([kept, row.expand(loops, kept.shape[1])])
+            target = self.index[1, : len(rows)]
+            total = rows.new_zeros(self.nodes[1], rows.shape[1]).index_add(0, target, rows)[:loop_count]
+            count = torch.bincount(target, minlength=self.nodes[1])[:loop_count].clamp(min=1)
+            return torch.cat([rows, total / count.unsqueeze(1).to(total.dtype)])
+        row = torch.as_tensor(fill, dtype=rows.dtype, device=rows.device)
+        return torch.cat([rows, row.expand(loop_count, rows.shape[1])])
 
     @property
     def incoming(self) -> Rows:
@@ -291,16 +291,16 @@ class EdgeAttention(nn.Module):
 
 def _sizes_of(score: Score, heads: int | None, key_dim: int | None) -> tuple[int, int]:
     """H and the width of projected keys."""
-    known = {"heads": getattr(score, "heads", None), "key_dim": score.key_dim}
-    for name, wanted in (("heads", heads), ("key_dim", key_dim)):
-        if None not in (known[name], wanted) and known[name] != wanted:
-            raise ValueError(f"{type(score).__name__} is built for {name}={known[name]}, not {wanted}")
-        known[name] = known[name] if wanted is None else wanted
-    if known["key_dim"] is None:
+    sizes = {"heads": getattr(score, "heads", None), "key_dim": score.key_dim}
+    for name, argument in (("heads", heads), ("key_dim", key_dim)):
+        if None not in (sizes[name], argument) and sizes[name] != argument:
+            raise ValueError(f"{type(score).__name__} is built for {name}={sizes[name]}, not {argument}")
+        sizes[name] = sizes[name] if argument is None else argument
+    if sizes["key_dim"] is None:
         raise ValueError(f"{type(score).__name__} takes keys of any width: for features of edges, say key_dim=")
-    heads = known["heads"] or 1
+    heads = sizes["heads"] or 1
     with torch.no_grad():
-        return heads, score.project(torch.zeros(heads, 1, known["key_dim"])).shape[-1]
+        return heads, score.project(torch.zeros(heads, 1, sizes["key_dim"])).shape[-1]
 
 
 def _glorot(heads: int, width: int, edge_dim: int) -> Tensor:
@@ -330,7 +330,7 @@ def _answer(
         return witness.see(
             parts,
             want,
-            lambda wanted, used: _answer(used, query, key, value, edges, featured, dropout, wanted, generator),
+            lambda want, parts: _answer(parts, query, key, value, edges, featured, dropout, want, generator),
         )
     value = key if value is None else value
     if want not in ("lazy", True, False):
@@ -340,13 +340,13 @@ def _answer(
     if not isinstance(edges, Edges):
         edges = Edges(edges, (key.shape[0], query.shape[0]))
     _check_edges(edges, query, key)
-    single = query.ndim == 2
-    if single:
+    without_heads = query.ndim == 2
+    if without_heads:
         query, key, value = (t.unsqueeze(1) for t in (query, key, value))
     if featured is not None:
         _check_features(featured, edges, query, value)
     out = _look(parts, query, key, value, edges, featured, dropout, want, generator)
-    if single:
+    if without_heads:
         out.context = out.context.squeeze(1)
     return out
 
@@ -364,9 +364,9 @@ def _look(
 ) -> Attended:
     """score → normalize → sum, over the edges of each target."""
     score, normalizer = parts.score, parts.normalizer
-    countable = fused.short(len(edges), *edges.nodes) and parts.refiner is None
-    tied = countable and query is key is value and (featured is None or featured.value is None)
-    form: Any = kernels.lower_tied(score, value, featured) if tied else None
+    kernel_fits = fused.short(len(edges), *edges.nodes) and parts.refiner is None
+    same_rows = kernel_fits and query is key is value and (featured is None or featured.value is None)
+    form: Any = kernels.lower_tied(score, value, featured) if same_rows else None
     if form is not None and featured is not None:
         _check_width(featured, score, 1)
     if form is None:
@@ -374,14 +374,14 @@ def _look(
         keys = score.project(key.transpose(0, 1))  # (H, N_s, D')
         if featured is not None:
             _check_width(featured, score, keys.shape[-1])
-        form = kernels.lower_edges(score, queries, keys, value, featured) if countable else None
+        form = kernels.lower_edges(score, queries, keys, value, featured) if kernel_fits else None
     if form is not None:
         featured = kernels.lower_features(featured)
         context = fused.attend(form, normalizer, value.float(), edges, dropout, generator, featured).to(value.dtype)
         if not want:
             return Attended(context, edges=edges)
-        held = None if featured is None else kernels.keep(featured)
-        later = _Later(kernels.keep(form), normalizer, edges, value.dtype, held)
+        saved_features = None if featured is None else kernels.keep(featured)
+        later = _Later(kernels.keep(form), normalizer, edges, value.dtype, saved_features)
         if want is True:
             return Attended(context, later.weights(), later.scores(), edges=edges)
         return Attended(context, later.weights, later.scores, edges=edges)
@@ -394,8 +394,8 @@ def _look(
     weights = kernels.narrowed(normalize(normalizer, scores, edges), value.dtype)
     if parts.refiner is not None:  # a change by regard.change, which must know which edges go to one target
         weights = parts.refiner(weights, edges)
-    kept = drop(weights, dropout, generator)
-    context = sum_edges(kept.unsqueeze(-1) * values, edges)
+    dropped = drop(weights, dropout, generator)
+    context = sum_edges(dropped.unsqueeze(-1) * values, edges)
     return Attended(context, weights, scores, edges=edges) if want else Attended(context, edges=edges)
 
 
@@ -422,20 +422,20 @@ def normalize(normalizer: Normalizer, scores: Tensor, edges: Edges) -> Tensor:
     if isinstance(normalizer, Sigmoid):
         return normalizer(scores, None)
     assert isinstance(normalizer, Softmax)
-    exact = scores.to(torch.promote_types(scores.dtype, torch.float32)) / normalizer.temperature
+    precise = scores.to(torch.promote_types(scores.dtype, torch.float32)) / normalizer.temperature
     target = edges.index[1]
-    peak = exact.new_full((edges.nodes[1], exact.shape[1]), float("-inf"))
-    peak = peak.scatter_reduce(0, target.unsqueeze(1).expand_as(exact), exact.detach(), "amax")
-    raised = torch.exp(exact - peak[target])
-    weights = raised / sum_edges(raised, edges)[target]
+    peak = precise.new_full((edges.nodes[1], precise.shape[1]), float("-inf"))
+    peak = peak.scatter_reduce(0, target.unsqueeze(1).expand_as(precise), precise.detach(), "amax")
+    exponentials = torch.exp(precise - peak[target])
+    weights = exponentials / sum_edges(exponentials, edges)[target]
     return weights.to(scores.dtype)
 
 
 def sum_edges(rows: Tensor, edges: Edges) -> Tensor:
     """(E, …) → (N_t, …): for each target the sum over its edges, added up in float32 or better."""
-    exact = rows.to(torch.promote_types(rows.dtype, torch.float32))
-    total = exact.new_zeros(edges.nodes[1], *rows.shape[1:])
-    return total.index_add(0, edges.index[1], exact).to(rows.dtype)
+    precise = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    total = precise.new_zeros(edges.nodes[1], *rows.shape[1:])
+    return total.index_add(0, edges.index[1], precise).to(rows.dtype)
 
 
 def _checked(index: Tensor) -> Tensor:
@@ -482,9 +482,9 @@ def _check_tensors(score: Score, query: Tensor, key: Tensor, value: Tensor) -> N
     if key.shape[0] != value.shape[0]:
         raise ValueError(f"each key has one value: {shapes}")
     name = type(score).__name__
-    for what, tensor, width in (("query", query, score.query_dim), ("key", key, score.key_dim)):
+    for role, tensor, width in (("query", query, score.query_dim), ("key", key, score.key_dim)):
         if width is not None and tensor.shape[-1] != width:
-            raise ValueError(f"{name} is built for {what}_dim={width}; {what} {tuple(tensor.shape)} is not so wide")
+            raise ValueError(f"{name} is built for {role}_dim={width}; {role} {tuple(tensor.shape)} is not so wide")
     if score.same_width and query.shape[-1] != key.shape[-1]:
         raise ValueError(f"{name} compares queries and keys of one width: {shapes}")
     heads = getattr(score, "heads", None)
@@ -530,21 +530,23 @@ def _check_features(featured: Featured, edges: Edges, query: Tensor, value: Tens
 def _check_width(featured: Featured, score: Score, width: int) -> None:
     feature_width = featured.features.shape[1] if featured.key is None else featured.key.shape[1]
     if feature_width != width:
-        what = "features" if featured.key is None else "edge_key"
-        raise ValueError(f"keys as {type(score).__name__} projects them are {width} wide, but {what}= {feature_width}")
+        argument = "features" if featured.key is None else "edge_key"
+        raise ValueError(
+            f"keys as {type(score).__name__} projects them are {width} wide, but {argument}= {feature_width}"
+        )
 
 
 def _flatten(edges: Edges) -> tuple[list[Any], Any]:
-    held = {"index": edges.index, "given": edges.given}
-    tensors = {name: tensor for name, tensor in held.items() if tensor is not None} | edges._sorted
+    fields = {"index": edges.index, "given": edges.given}
+    tensors = {name: tensor for name, tensor in fields.items() if tensor is not None} | edges._sorted
     return list(tensors.values()), (edges.nodes, tuple(tensors))
 
 
 def _unflatten(children: Any, about: Any) -> Edges:
     edges, (nodes, names) = Edges.__new__(Edges), about
-    held = dict(zip(names, children, strict=True))
-    edges.nodes, edges.index, edges.given = nodes, held.pop("index"), held.pop("given", None)
-    edges._sorted = held
+    fields = dict(zip(names, children, strict=True))
+    edges.nodes, edges.index, edges.given = nodes, fields.pop("index"), fields.pop("given", None)
+    edges._sorted = fields
     return edges
 
 

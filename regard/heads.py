@@ -101,9 +101,9 @@ class MultiHead(nn.Module):
             dropout=module.dropout,
             bias=module.in_proj_bias is not None,
         )
-        together = module.in_proj_weight
-        separate = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-        weights = together.chunk(3) if together is not None else separate
+        joint_weight = module.in_proj_weight
+        separate_weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+        weights = joint_weight.chunk(3) if joint_weight is not None else separate_weights
         with torch.no_grad():
             for projection, weight in zip((new.query, new.key, new.value), weights, strict=True):
                 projection.weight.copy_(weight)
@@ -147,8 +147,8 @@ class MultiHead(nn.Module):
             raise ValueError(
                 f"this MultiHead takes query (B, T, {self.dim}) or (T, {self.dim}), not {tuple(query.shape)}"
             )
-        single, more, mask = query.ndim == 2, None, masks.both(masks.as_mask(mask), self.window)
-        rows = query[None] if single else query
+        unbatched, memory_mask, mask = query.ndim == 2, None, masks.both(masks.as_mask(mask), self.window)
+        rows = query[None] if unbatched else query
         if key is None:
             if value is not None:
                 raise ValueError("value= without key=: self-attention has neither, cross-attention both")
@@ -157,19 +157,21 @@ class MultiHead(nn.Module):
         if isinstance(key, Memory):
             if value is not None:
                 raise ValueError("value= beside a Memory: the memory has its own values")
-            queries, memory, more = self.query(rows), key, self._mask(mask, single)
+            queries, memory, memory_mask = self.query(rows), key, self._mask(mask, unbatched)
         elif key is not None:
             if key.ndim != query.ndim:
                 raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} differ in rank")
             queries, memory = self.query(rows), self.remember(key, value, mask=mask)
         else:
             layers = (self.query, self.key, self.value)
-            queries, own, worth = _joint(rows, layers) if _plain(layers) else [layer(rows) for layer in layers]
-            memory = Memory(*self._heads(own, worth), self._mask(mask, single), self._project, self.group)
+            queries, keys, values = _joint(rows, layers) if _plain(layers) else [layer(rows) for layer in layers]
+            memory = Memory(*self._heads(keys, values), self._mask(mask, unbatched), self._project, self.group)
         split = self._placed(self._split(queries), memory.length - rows.shape[-2])
-        out = self.attention(split, memory, mask=more, state=state, weights=weights, generator=generator, **unknown)
+        out = self.attention(
+            split, memory, mask=memory_mask, state=state, weights=weights, generator=generator, **unknown
+        )
         context = self.out(out.context.transpose(-3, -2).flatten(-2))  # (B, H, T, d) → (B, T, H·d)
-        return _joined(out, context, single)
+        return _joined(out, context, unbatched)
 
     def _project(self, key: Tensor, value: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         """Keys and values as the heads see them, (B, G, S, d), of which the first stands at place ``first``."""
@@ -197,9 +199,9 @@ class MultiHead(nn.Module):
         return x.unflatten(-1, (x.shape[-1] // self.head_dim, self.head_dim)).transpose(-3, -2)
 
     def extra_repr(self) -> str:
-        fewer = "" if self.group == 1 else f", key_heads={self.key_heads}"
-        near = "" if self.window is None else f", window={self.window.radius}"
-        return f"dim={self.dim}, heads={self.heads}{fewer}{near}"
+        key_heads = "" if self.group == 1 else f", key_heads={self.key_heads}"
+        window = "" if self.window is None else f", window={self.window.radius}"
+        return f"dim={self.dim}, heads={self.heads}{key_heads}{window}"
 
 
 class PerHead(Score):
@@ -213,23 +215,23 @@ class PerHead(Score):
     def build(name: str, heads: int, head_dim: int) -> Score:
         """The named score at head width: once if it has no parameters, else once per head."""
         cls = find("scores", name)
-        wanted = arguments(cls, required=True)
+        required = arguments(cls, required=True)
         widths = {"query_dim": head_dim, "key_dim": head_dim, "hidden_dim": head_dim}
-        unknown = [argument for argument in wanted if argument not in widths]
+        unknown = [argument for argument in required if argument not in widths]
         if unknown:
             raise ValueError(
                 f"score {name!r} needs {', '.join(unknown)} besides its widths: build an instance at head width "
                 f"{head_dim} and pass that; it is shared by all heads"
             )
-        scores: list[Any] = [cls(**{argument: widths[argument] for argument in wanted}) for _ in range(heads)]
+        scores: list[Any] = [cls(**{argument: widths[argument] for argument in required}) for _ in range(heads)]
         return PerHead(scores) if any(True for _ in scores[0].parameters()) else scores[0]
 
     def project(self, key: Tensor) -> Tensor:
         return torch.stack([score.project(key[..., h, :, :]) for h, score in enumerate(self.scores)], dim=-3)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        each = [score(query[..., h, :, :], key[..., h, :, :]) for h, score in enumerate(self.scores)]
-        return torch.stack(each, dim=-3)
+        scores = [score(query[..., h, :, :], key[..., h, :, :]) for h, score in enumerate(self.scores)]
+        return torch.stack(scores, dim=-3)
 
     def form(self, query: Tensor, key: Tensor) -> DotForm | AdditiveForm | None:
         forms = [score.form(query[..., h, :, :], key[..., h, :, :]) for h, score in enumerate(self.scores)]
@@ -299,5 +301,5 @@ def _joined(out: Attended, context: Tensor, single: bool) -> Attended:
     return Attended(context, weights, scores, out.state, log_prob)
 
 
-def _first(held: Any) -> Any:
-    return (lambda: held()[0]) if callable(held) else None if held is None else held[0]
+def _first(field: Any) -> Any:
+    return (lambda: field()[0]) if callable(field) else None if field is None else field[0]

@@ -67,9 +67,9 @@ class Lab:
         summary = facts(self.folder(cell)).get("summary", {})
         if summary and not summary["ended"].startswith("SIG"):
             return 1.0
-        config, at = self._recipe(cell).build("train"), last(self.folder(cell) / "metrics.jsonl")
-        ends = ((at.get("step", 0), config.steps), (at.get("epoch", 0), config.epochs))
-        return min(0.99, max(done / end for done, end in ends if end))
+        config, last_metrics = self._recipe(cell).build("train"), last(self.folder(cell) / "metrics.jsonl")
+        progress = ((last_metrics.get("step", 0), config.steps), (last_metrics.get("epoch", 0), config.epochs))
+        return min(0.99, max(done / end for done, end in progress if end))
 
     def data(self, cell: Cell) -> list[str]:
         """The option that says where the data of a training lies, if it is not in its usual place."""
@@ -84,15 +84,17 @@ class Lab:
         cells = [cell for cell in cells if self.wants(cell)]
         for cell in cells:
             self._check(cell)
-        missing = (cell for cell in cells if self.share(cell) < 1)
-        waiting = sorted(missing, key=self.left, reverse=True)  # so that no core is idle while another does the longest
+        unfinished = (cell for cell in cells if self.share(cell) < 1)
+        pending = sorted(
+            unfinished, key=self.left, reverse=True
+        )  # so that no core is idle while another does the longest
         running: dict[Cell, subprocess.Popen[bytes]] = {}
         failed: list[Cell] = []
-        shown = 0.0
+        last_shown = 0.0
         try:
-            while waiting or running:
-                while waiting and len(running) < self.jobs:
-                    cell = waiting.pop(0)
+            while pending or running:
+                while pending and len(running) < self.jobs:
+                    cell = pending.pop(0)
                     running[cell] = self._start(cell)
                     say(f"training {cell} …")
                 time.sleep(0.2)
@@ -101,9 +103,9 @@ class Lab:
                         del running[cell]
                         failed += [cell] if self.share(cell) < 1 else []
                         say(f"{cell}: " + (self._log_tail(cell) if cell in failed else "trained"))
-                if time.monotonic() - shown > (1 if sys.stderr.isatty() else 60):
-                    shown = time.monotonic()
-                    ended = len(cells) - len(waiting) - len(running)
+                if time.monotonic() - last_shown > (1 if sys.stderr.isatty() else 60):
+                    last_shown = time.monotonic()
+                    ended = len(cells) - len(pending) - len(running)
                     progress = " · ".join(f"{cell}: {self._log_tail(cell)}" for cell in running)
                     say(f"{ended} of {len(cells)} ended · {progress}", passing=True)
         finally:
@@ -144,10 +146,12 @@ class Lab:
         path = self.folder(cell) / "recipe.toml"
         if not path.exists():
             return
-        before, now = (text.splitlines()[1:] for text in (path.read_text(), self._recipe(cell).toml()))
-        if changed := [line for line in now if line not in before] + [line for line in before if line not in now]:
+        old_lines, new_lines = (text.splitlines()[1:] for text in (path.read_text(), self._recipe(cell).toml()))
+        if differing := [line for line in new_lines if line not in old_lines] + [
+            line for line in old_lines if line not in new_lines
+        ]:
             raise ValueError(
-                f"{path.parent} was trained otherwise ({', '.join(changed)}): remove it, or choose other --runs"
+                f"{path.parent} was trained otherwise ({', '.join(differing)}): remove it, or choose other --runs"
             )
 
     def _log(self, cell: Cell) -> Path:
@@ -170,23 +174,23 @@ class Measured(Lab):
     def measure(self, cell: Cell) -> dict[str, float]:
         """The metrics of `regard evaluate`, and ``minutes``. They are kept in the run's folder."""
         folder = self.folder(cell)
-        known, split = facts(folder), self.split(cell)
+        run_facts, split = facts(folder), self.split(cell)
         path = folder / ("measured.json" if split == "test" else f"measured-{split}.json")
-        if not path.exists() or json.loads(path.read_text())["made"] != known["created"]:
+        if not path.exists() or json.loads(path.read_text())["made"] != run_facts["created"]:
             say(f"measuring {cell} …", passing=True)
             metrics = runs.load(folder).evaluate(split)
-            _files.replace(path, json.dumps({"made": known["created"], **metrics}).encode())
-        kept: dict[str, Any] = json.loads(path.read_text())
-        return {**kept, "minutes": known["summary"]["minutes"]}
+            _files.replace(path, json.dumps({"made": run_facts["created"], **metrics}).encode())
+        measured: dict[str, Any] = json.loads(path.read_text())
+        return {**measured, "minutes": run_facts["summary"]["minutes"]}
 
     def mean(self, cells: Sequence[Cell], metric: str) -> tuple[str, str]:
         """The mean over cells, with each if there are several; and the mean minutes."""
         measured = [self.measure(cell) for cell in cells]
-        values = [each[metric] for each in measured]
+        values = [metrics[metric] for metrics in measured]
         text = f"{statistics.mean(values):.2f}"
         if len(values) > 1:
             text += f" ({', '.join(f'{value:.2f}' for value in values)})"
-        return text, f"{statistics.mean(each['minutes'] for each in measured):.0f}"
+        return text, f"{statistics.mean(metrics['minutes'] for metrics in measured):.0f}"
 
 
 def facts(folder: Path) -> dict[str, Any]:
@@ -206,8 +210,8 @@ def say(text: str, passing: bool = False) -> None:
     if not sys.stderr.isatty():
         print(f"{time.strftime('%H:%M')} {text}", file=sys.stderr, flush=True)
         return
-    shown = text[: shutil.get_terminal_size().columns - 1] if passing else text
-    print(f"\r\x1b[K{shown}", end="" if passing else "\n", file=sys.stderr, flush=True)
+    line = text[: shutil.get_terminal_size().columns - 1] if passing else text
+    print(f"\r\x1b[K{line}", end="" if passing else "\n", file=sys.stderr, flush=True)
 
 
 def stop_on_signals() -> None:

@@ -93,8 +93,8 @@ class Mask:
     def __torch_function__(cls, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         # `tensor & mask` asks torch first; this hands the operation back to the mask.
         if func in (torch.Tensor.__and__, torch.Tensor.__or__):
-            mine, theirs = args[1], args[0]
-            return mine & theirs if func is torch.Tensor.__and__ else mine | theirs
+            mask, tensor = args[1], args[0]
+            return mask & tensor if func is torch.Tensor.__and__ else mask | tensor
         raise TypeError(f"{func.__name__} does not take a regard Mask; mask.tensor((B, T, S)) makes a tensor of it")
 
 
@@ -104,7 +104,7 @@ class Dense(Mask):
 
     allowed: Tensor
     bare: bool = False
-    """Did someone pass it as a tensor, who may have had another shape contract in mind?"""
+    """Was it passed as a plain tensor, perhaps with another shape contract in mind?"""
 
     def __repr__(self) -> str:
         return f"a Boolean {_show(self.allowed.shape)}"
@@ -115,16 +115,16 @@ class Dense(Mask):
         if not 1 <= rank <= len(shape):
             raise ValueError(_misfit(allowed, shape))
         if self.bare and rank == 2 < len(shape) and not torch.compiler.is_compiling():
-            _question(allowed, shape)
+            _warn_if_square(allowed, shape)
         if rank == 1 or len(shape) == 2:
-            fitted = allowed.reshape((1,) * (len(shape) - rank) + tuple(allowed.shape))
+            reshaped = allowed.reshape((1,) * (len(shape) - rank) + tuple(allowed.shape))
         else:
             inserted = (1,) * (len(shape) - rank)
-            fitted = allowed.reshape((allowed.shape[0], *inserted, *allowed.shape[1:]))
-        fits = all(size in (1, wanted) for size, wanted in zip(fitted.shape[:-1], shape[:-1], strict=True))
-        if not fits or fitted.shape[-1] != shape[-1]:
+            reshaped = allowed.reshape((allowed.shape[0], *inserted, *allowed.shape[1:]))
+        fits = all(size in (1, expected) for size, expected in zip(reshaped.shape[:-1], shape[:-1], strict=True))
+        if not fits or reshaped.shape[-1] != shape[-1]:
             raise ValueError(_misfit(allowed, shape))
-        return fitted
+        return reshaped
 
     def queries(self, rank: int) -> int:
         return self.allowed.shape[-2] if self.by_query(rank) else 1
@@ -173,20 +173,20 @@ class Lengths(Mask):
     """The last tensor, with the arguments it was made for: all layers of a model need the same one."""
 
     def __repr__(self) -> str:
-        few = self.lengths.numel() <= 8 and may_look(self.lengths)
-        return f"lengths({self.lengths.tolist() if few else _show(self.lengths.shape)})"
+        printable = self.lengths.numel() <= 8 and may_look(self.lengths)
+        return f"lengths({self.lengths.tolist() if printable else _show(self.lengths.shape)})"
 
     def by_query(self, rank: int) -> bool:
         return False
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         if _traced(self.lengths) or torch.is_inference_mode_enabled() or self.lengths.is_inference():
-            return self._made(shape, device)
-        made_for, last = (len(shape), shape[0], shape[-1], device, self.lengths._version), self._last
-        if last is None or last[0] != made_for:
-            last = made_for, self._made(shape, device)
-            object.__setattr__(self, "_last", last)
-        return last[1]
+            return self._computed(shape, device)
+        arguments, cached = (len(shape), shape[0], shape[-1], device, self.lengths._version), self._last
+        if cached is None or cached[0] != arguments:
+            cached = arguments, self._computed(shape, device)
+            object.__setattr__(self, "_last", cached)
+        return cached[1]
 
     def _checked(self, shape: Shape, device: torch.device | str | None) -> Tensor:
         lengths = self.lengths if device is None else self.lengths.to(device)
@@ -197,7 +197,7 @@ class Lengths(Mask):
             raise ValueError(f"a length of {int(lengths.max())} is more than the {shape[-1]} keys there are")
         return lengths
 
-    def _made(self, shape: Shape, device: torch.device | str | None) -> Tensor:
+    def _computed(self, shape: Shape, device: torch.device | str | None) -> Tensor:
         lengths = self._checked(shape, device)
         positions = torch.arange(shape[-1], device=lengths.device)
         return positions < lengths.reshape((-1,) + (1,) * (len(shape) - 1))
@@ -266,11 +266,11 @@ class Segments(Mask):
             return None
         if torch.is_inference_mode_enabled() or self.ids.is_inference():
             return self._span(shape, device)
-        made_for, last = (tuple(shape), device, self.ids._version), self._last
-        if last is None or last[0] != made_for:
-            last = made_for, self._span(shape, device)
-            object.__setattr__(self, "_last", last)
-        return last[1]
+        arguments, cached = (tuple(shape), device, self.ids._version), self._last
+        if cached is None or cached[0] != arguments:
+            cached = arguments, self._span(shape, device)
+            object.__setattr__(self, "_last", cached)
+        return cached[1]
 
     def _span(self, shape: Shape, device: torch.device | str | None) -> Span | None:
         """Where the segment of each query begins and ends, if none is in several pieces."""
@@ -325,7 +325,7 @@ class Combined(Mask):
 
     def __repr__(self) -> str:
         sign = "&" if self.operation is torch.logical_and else "|"
-        return f" {sign} ".join(_inside(each, self.operation) for each in (self.left, self.right))
+        return f" {sign} ".join(_inside(mask, self.operation) for mask in (self.left, self.right))
 
     def tensor(self, shape: Shape, device: torch.device | str | None = None) -> Tensor:
         return self.operation(self.left.tensor(shape, device), self.right.tensor(shape, device))
@@ -411,7 +411,7 @@ def window(radius: int) -> Near:
 def segments(ids: Tensor) -> Mask:
     """Several sequences in one row: a query sees the keys of its own.
 
-    ``ids`` is (B, S) or (S,), integers: equal numbers belong together, and a negative one is padding, which nobody
+    ``ids`` is (B, S) or (S,), integers: equal numbers belong together, and a negative one is padding, which no query
     sees and which sees nothing. ``torch.arange(len(lengths)).repeat_interleave(lengths)`` are those of sequences of
     these lengths. As in :func:`causal`, T queries are the last of the S places. Where each sequence is in one piece,
     the keys of the others are not read.
@@ -513,7 +513,7 @@ def _traced(tensor: Tensor) -> bool:
     return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(tensor)
 
 
-def _question(mask: Tensor, shape: Shape) -> None:
+def _warn_if_square(mask: Tensor, shape: Shape) -> None:
     """Warn once that a square mask of rank 2 is read as (B, S), since (T, S) may be meant."""
     n = shape[0]
     if n > 1 and tuple(mask.shape) == (n, n) == tuple(shape[-2:]):

@@ -94,11 +94,11 @@ class Memory:
     @property
     def dtype(self) -> torch.dtype:
         """That of the keys."""
-        held = self._key if self._key is not None else self.pages.key if self.pages is not None else None
-        if held is None:
+        rows = self._key if self._key is not None else self.pages.key if self.pages is not None else None
+        if rows is None:
             assert self.shelf is not None
-            held = self.shelf.rows[0]
-        return held.dtype
+            rows = self.shelf.rows[0]
+        return rows.dtype
 
     @property
     def length(self) -> int:
@@ -119,8 +119,8 @@ class Memory:
 
     def within(self, mask: Mask | Tensor) -> Memory:
         """The same memory, of which only what ``mask`` allows too may be attended."""
-        joined = masks.both(self.mask, masks.as_mask(mask))
-        new = Memory(self._key, self._value, joined, self.project, self.group, self.pages, self.shelf)
+        combined = masks.both(self.mask, masks.as_mask(mask))
+        new = Memory(self._key, self._value, combined, self.project, self.group, self.pages, self.shelf)
         new._length, new._deferred = self._length, self._deferred  # a shelf may have grown since
         return new
 
@@ -129,12 +129,12 @@ class Memory:
         is made once."""
         if self.mask is None:
             return None
-        known = self._permits
-        if known is None or (known.is_inference() and not torch.is_inference_mode_enabled()):
-            known = self.mask.tensor((*query.shape[:-1], self.length), query.device)
+        allowed = self._permits
+        if allowed is None or (allowed.is_inference() and not torch.is_inference_mode_enabled()):
+            allowed = self.mask.tensor((*query.shape[:-1], self.length), query.device)
             if not self.mask.by_query(query.ndim) and not torch.compiler.is_compiling():
-                self._permits = known
-        return known
+                self._permits = allowed
+        return allowed
 
     def deferred(self) -> tuple[Deferred | None, Deferred | None]:
         """Keys and values whose gradients, one for each query that looks alone, are made together; None where there
@@ -198,10 +198,10 @@ class Memory:
         if self.project is not None:
             key, value = self.project(key, value, self.length)
         count = key.shape[-2]
-        learning = torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value))
-        if learning or torch.compiler.is_compiling():
-            joined = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
-            return Memory(*joined, self._grown(count), self.project, self.group)
+        has_gradients = torch.is_grad_enabled() and any(t.requires_grad for t in (self.key, self.value, key, value))
+        if has_gradients or torch.compiler.is_compiling():
+            rows = (torch.cat([self.key, key], dim=-2), torch.cat([self.value, value], dim=-2))
+            return Memory(*rows, self._grown(count), self.project, self.group)
         new = self.room(count)
         assert new.shelf is not None
         new.shelf.put(self._length, key, value)
@@ -215,8 +215,8 @@ class Memory:
             shelf, pages = Shelf(self.key, self.value, count), None
         shelf.used += count
         if pages is not None:
-            more = shelf.places(self._length, pages.place.shape[0])
-            pages = Pages(pages.key, pages.value, torch.cat([pages.place, more], dim=1))
+            new_places = shelf.places(self._length, pages.place.shape[0])
+            pages = Pages(pages.key, pages.value, torch.cat([pages.place, new_places], dim=1))
         return Memory(None, None, mask, self.project, self.group, pages, shelf)
 
     def _grown(self, count: int) -> Mask | None:

@@ -58,8 +58,8 @@ class Part(nn.Module):
 
     def extra_repr(self) -> str:
         """The constructor's arguments, where they are kept under their names."""
-        held = ((name, getattr(self, name, None)) for name in arguments(type(self)))
-        return ", ".join(f"{name}={shown}" for name, value in held if (shown := _shown(value)) is not None)
+        attributes = ((name, getattr(self, name, None)) for name in arguments(type(self)))
+        return ", ".join(f"{name}={shown}" for name, value in attributes if (shown := _shown(value)) is not None)
 
     def start(self, memory: Memory) -> Any:
         """The state before the first query; tensors with batch first."""
@@ -191,9 +191,9 @@ def names(kind: str) -> list[str]:
 
 def find(kind: str, name: str) -> type[Part]:
     """The class of a part by its snake_case name, e.g. ``find("scores", "scaled_dot")``."""
-    known = names(kind)
-    if name not in known:
-        raise ValueError(f"no {kind[:-1]} is called {name!r}: {_lazy.nearest(name, known)}")
+    members = names(kind)
+    if name not in members:
+        raise ValueError(f"no {kind[:-1]} is called {name!r}: {_lazy.nearest(name, members)}")
     return _lazy.load(f"regard.{kind}", name)
 
 
@@ -202,8 +202,8 @@ def build(kind: str, part: str | Part) -> Any:
     if isinstance(part, Part):
         return part
     if not isinstance(part, str):
-        given = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
-        raise ValueError(f"a {kind[:-1]} is given as an instance or a name, not as {given}")
+        kind_name = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
+        raise ValueError(f"a {kind[:-1]} is given as an instance or a name, not as {kind_name}")
     cls = find(kind, part)
     missing = arguments(cls, required=True)
     if missing:
@@ -228,9 +228,9 @@ _SIZES = {"max_length": 50, "radius": 5, "filters": 10, "kernel": 11, "mixtures"
 
 def example(kind: str, cls: type[Part]) -> str:
     """Lines of Python that use a part, after ``import regard, torch``."""
-    given = ", ".join(f"{name}={_SIZES.get(name, 64)}" for name in arguments(cls, required=True))
-    made = f"regard.{kind}.{cls.__name__}({given})"
-    return cls.example or _CALLS[kind].format(made)
+    sizes = ", ".join(f"{name}={_SIZES.get(name, 64)}" for name in arguments(cls, required=True))
+    constructor = f"regard.{kind}.{cls.__name__}({sizes})"
+    return cls.example or _CALLS[kind].format(constructor)
 
 
 def _shown(value: Any) -> str | None:

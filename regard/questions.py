@@ -113,7 +113,7 @@ class File(Input):
 
     Attributes:
         suffixes: of such files, as they are looked for in a folder.
-        parts: suffixes of the files that a folder holds which is itself what is asked about; none if there are no such.
+        parts: suffixes of the files of a folder that is one question, as the frames of a clip are; empty if none is.
     """
 
     longest: int = 90_000
@@ -163,10 +163,12 @@ class Sound(File):
 def form(verb: str, **inputs: Input) -> Any:
     """A type of question; ``verb`` is what the button of its form says."""
     fields: list[Any] = []
-    for name, given in inputs.items():
-        required = given.default is REQUIRED
-        made = dataclasses.field() if required else dataclasses.field(default_factory=partial(copy, given.default))
-        fields.append((name, Any, made))
+    for name, field in inputs.items():
+        required = field.default is REQUIRED
+        dataclass_field = (
+            dataclasses.field() if required else dataclasses.field(default_factory=partial(copy, field.default))
+        )
+        fields.append((name, Any, dataclass_field))
     return dataclasses.make_dataclass(
         "Question", fields, frozen=True, kw_only=True, namespace={"verb": verb, "inputs": dict(inputs)}
     )

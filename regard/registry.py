@@ -76,13 +76,13 @@ class Recipe:
                 for key, value in values.items()
                 if value != "None" or type(None) not in get_args(self.fields(section).get(key))
             }
-            if section in SECTIONS and isinstance(values, dict) and self._named(section)
+            if section in SECTIONS and isinstance(values, dict) and self._has_name(section)
             else values
             for section, values in self.sections.items()
         }
         return dataclasses.replace(self, sections=sections)
 
-    def _named(self, section: str) -> bool:
+    def _has_name(self, section: str) -> bool:
         return section not in ("system", "task") or isinstance(self.sections[section].get("name"), str)
 
     def tiny(self) -> Recipe:
@@ -106,12 +106,12 @@ class Recipe:
     def sized(self, items: int) -> tuple[Recipe, str]:
         """The recipe for this number of training items, and what was chosen for them, in words."""
         fitting = [table for table in self.by_size if items <= table.get("up_to", items)]
-        plain = dataclasses.replace(self, by_size=())
+        unsized = dataclasses.replace(self, by_size=())
         if not fitting:
-            return plain, ""
+            return unsized, ""
         table = fitting[0]
-        chosen = [f"{key}={value}" for section in SECTIONS for key, value in table.get(section, {}).items()]
-        return plain._with(table, "[[by_size]]"), f"{', '.join(chosen)} ({table['why']})" if chosen else ""
+        settings = [f"{key}={value}" for section in SECTIONS for key, value in table.get(section, {}).items()]
+        return unsized._with(table, "[[by_size]]"), f"{', '.join(settings)} ({table['why']})" if settings else ""
 
     def check(self) -> None:
         """Every section and key must be known."""
@@ -168,7 +168,7 @@ class Recipe:
         tables: tuple[dict[str, Any], ...] = self.by_size
         for section, key, value in other.parsed(changes):
             sections[section][key] = value
-            tables = tuple(_lacking(table, section, key) for table in tables)
+            tables = tuple(_without_key(table, section, key) for table in tables)
         changed = dataclasses.replace(self, sections=sections, by_size=tables)
         changed.check()
         return changed
@@ -178,9 +178,9 @@ class Recipe:
         if name == self.sections[section].get("name"):
             return self
         other = dataclasses.replace(self, sections={**self.sections, section: {"name": name}})
-        known = {"name", *(each.name for each in dataclasses.fields(other.config(section)))}
-        kept = {key: value for key, value in self.sections[section].items() if key in known}
-        return dataclasses.replace(self, sections={**self.sections, section: {**kept, "name": name}})
+        keys = {"name", *(field.name for field in dataclasses.fields(other.config(section)))}
+        common = {key: value for key, value in self.sections[section].items() if key in keys}
+        return dataclasses.replace(self, sections={**self.sections, section: {**common, "name": name}})
 
     def parsed(self, changes: Iterable[str]) -> list[tuple[str, str, Any]]:
         """Section, key and value of ``key=value`` or ``section.key=value``."""
@@ -217,9 +217,9 @@ class Recipe:
                 blocks.append(f"[{section}]\n{lines}")
         return "\n".join(blocks)
 
-    def _given(self, section: str, key: str) -> bool:
-        """Is it a size that a system must be told, which its task does?"""
-        field = {each.name: each for each in dataclasses.fields(self.config(section))}.get(key)
+    def _is_task_size(self, section: str, key: str) -> bool:
+        """Is it a size of the system that its task sets?"""
+        field = {entry.name: entry for entry in dataclasses.fields(self.config(section))}.get(key)
         return section == "system" and field is not None and field.default is field.default_factory
 
     def _find(self, key: str) -> tuple[str, str]:
@@ -230,13 +230,13 @@ class Recipe:
             return section, rest
         homes = [section for section in SECTIONS if key in self.fields(section)]
         if len(homes) > 1:  # not what a task tells its system is meant, but what the recipe itself chooses
-            homes = [section for section in homes if not self._given(section, key)]
+            homes = [section for section in homes if not self._is_task_size(section, key)]
             homes = [section for section in homes if key in self.sections.get(section, {})] or homes
         if len(homes) == 1:
             return homes[0], key
         if not homes:
-            known = {name for section in SECTIONS for name in self.fields(section)}
-            raise ValueError(f"no section of a recipe has a key {key!r}: {_settings.suggest(key, known)}")
+            keys = {name for section in SECTIONS for name in self.fields(section)}
+            raise ValueError(f"no section of a recipe has a key {key!r}: {_settings.suggest(key, keys)}")
         raise ValueError(f"{key!r} could be {' or '.join(f'{home}.{key}' for home in homes)}: write which")
 
 
@@ -245,17 +245,17 @@ def _tables(tables: Any) -> tuple[dict[str, Any], ...]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ValueError("by_size is written as tables, [[by_size]]")
     ends = [table.get("up_to") for table in tables]
-    whole = all(type(end) is int for end in ends[:-1]) and (not ends or ends[-1] is None or type(ends[-1]) is int)
-    if not whole or sorted(end for end in ends if end is not None) != [end for end in ends if end is not None]:
+    valid_types = all(type(end) is int for end in ends[:-1]) and (not ends or ends[-1] is None or type(ends[-1]) is int)
+    if not valid_types or sorted(end for end in ends if end is not None) != [end for end in ends if end is not None]:
         raise ValueError(f"[[by_size]]: up_to is a number that rises, and only the last table lacks it, not {ends}")
     if not all(isinstance(table.get("why"), str) for table in tables):
         raise ValueError('[[by_size]] says why: why = "…"')
     return tuple(tables)
 
 
-def _lacking(table: dict[str, Any], section: str, key: str) -> dict[str, Any]:
+def _without_key(table: dict[str, Any], section: str, key: str) -> dict[str, Any]:
     """A table of [[by_size]] without a key that was set on the command line."""
-    return {name: _without(held, key) if name == section else held for name, held in table.items()}
+    return {name: _without(values, key) if name == section else values for name, values in table.items()}
 
 
 def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
@@ -297,24 +297,24 @@ def recipe(name: str) -> Recipe:
     """A recipe by name, or from a file whose name ends in .toml."""
     if name.endswith(".toml"):
         return Recipe.read(Path(name))
-    known = recipes()
-    if name not in known:
-        raise ValueError(f"no recipe is called {name!r}: {nearest(name, known)}")
-    return Recipe.read(known[name])
+    paths = recipes()
+    if name not in paths:
+        raise ValueError(f"no recipe is called {name!r}: {nearest(name, paths)}")
+    return Recipe.read(paths[name])
 
 
 def _member(folder: str, name: str) -> type:
     if ":" in name:
         return _own(name)
-    known = names(f"regard.{folder}")
-    if name in known:
+    members = names(f"regard.{folder}")
+    if name in members:
         return load(f"regard.{folder}", name)
-    others = {point.name: point for point in entry_points(group=f"regard.{folder}")}
-    if name not in others:
-        raise ValueError(f"no {folder[:-1]} is called {name!r}: {nearest(name, [*known, *others])}")
-    cls = others[name].load()
+    declared = {point.name: point for point in entry_points(group=f"regard.{folder}")}
+    if name not in declared:
+        raise ValueError(f"no {folder[:-1]} is called {name!r}: {nearest(name, [*members, *declared])}")
+    cls = declared[name].load()
     if not isinstance(cls, type):
-        raise ValueError(f"the entry point {name} of regard.{folder}, {others[name].value}, is not a class")
+        raise ValueError(f"the entry point {name} of regard.{folder}, {declared[name].value}, is not a class")
     return cls
 
 

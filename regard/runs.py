@@ -1,8 +1,8 @@
 """From a recipe to a trained system, and back from a folder: what the command line does, as functions.
 
-    run = regard.train("translate-toy", "lr=0.002", out="runs/first")
-    model = regard.load(run.folder)                  # or the name of a shipped model
-    model = regard.load("translate-en-es")
+run = regard.train("translate-toy", "lr=0.002", out="runs/first")
+model = regard.load(run.folder)                  # or the name of a shipped model
+model = regard.load("translate-en-es")
 """
 
 from __future__ import annotations
@@ -85,25 +85,32 @@ def train(
     folder = Path(out) if out is not None else Path("runs") / name
     if resume:
         run = Run.open(folder)
-        made = _taken_up(run, name, changes, data, force)
+        assembled = _resumed(run, name, changes, data, force)
     else:
         if training.is_main():
             Run.check_free(folder)
-        chosen = (recipe if isinstance(recipe, Recipe) else registry.recipe(str(recipe))).change(changes)
-        chosen, sizes = _sized(chosen, data)
-        made = assemble(chosen, data, seed=chosen.build("train").seed)
-    config = made.recipe.build("train")
-    started = take_over(made.model, config.init, made.task) if config.init and not resume else ""
-    loaders = made.task.loader("train", seed=config.seed), made.task.loader("valid")
+        changed = (recipe if isinstance(recipe, Recipe) else registry.recipe(str(recipe))).change(changes)
+        changed, sizes = _sized(changed, data)
+        assembled = assemble(changed, data, seed=changed.build("train").seed)
+    config = assembled.recipe.build("train")
+    started = take_over(assembled.model, config.init, assembled.task) if config.init and not resume else ""
+    loaders = assembled.task.loader("train", seed=config.seed), assembled.task.loader("valid")
     if not resume:
-        run = Run.create(folder, made.recipe.toml(), made.task.save)
+        run = Run.create(folder, assembled.recipe.toml(), assembled.task.save)
     if training.is_main() and say:
-        size = sum(parameter.numel() for parameter in made.model.parameters())
-        say(f"{made.recipe.name}: {type(made.model).__name__} with {size:,} parameters, in {folder}")
+        size = sum(parameter.numel() for parameter in assembled.model.parameters())
+        say(f"{assembled.recipe.name}: {type(assembled.model).__name__} with {size:,} parameters, in {folder}")
         for line in filter(None, (sizes, started, loaders[0].report())):
             say(line)
     run.summary = training.fit(
-        made.model, *loaders, run, config, resume=resume, command=command, unit=made.task.unit, console=console
+        assembled.model,
+        *loaders,
+        run,
+        config,
+        resume=resume,
+        command=command,
+        unit=assembled.task.unit,
+        console=console,
     )
     return run
 
@@ -116,8 +123,8 @@ def _sized(recipe: Recipe, data: Any) -> tuple[Recipe, str]:
     count = task.amount(recipe.build("task"), data)
     if count is None:
         return recipe, ""
-    chosen, choice = recipe.sized(count)
-    return chosen, f"for {count:,} {task.items}: {choice}; key=value changes any of these" if choice else ""
+    sized_recipe, choice = recipe.sized(count)
+    return sized_recipe, f"for {count:,} {task.items}: {choice}; key=value changes any of these" if choice else ""
 
 
 def take_over(model: nn.Module, where: str | Path, task: Task | None = None) -> str:
@@ -125,19 +132,19 @@ def take_over(model: nn.Module, where: str | Path, task: Task | None = None) -> 
     whether the words of its ``task`` are others than that run's."""
     run = Run.open(folder_of(where))
     weights, _ = training.read_weights(run.weights())
-    own = model.state_dict()
-    fit = {name: tensor for name, tensor in weights.items() if name in own and tensor.shape == own[name].shape}
-    if not fit:
+    state = model.state_dict()
+    fitting = {name: tensor for name, tensor in weights.items() if name in state and tensor.shape == state[name].shape}
+    if not fitting:
         raise ValueError(f"init = {where}: none of its {len(weights)} tensors fits this {type(model).__name__}")
-    model.load_state_dict(fit, strict=False)
-    new, unused = [name for name in own if name not in fit], [name for name in weights if name not in fit]
-    parts = [f"starts from {where}: {len(fit)} of {len(own)} tensors"]
+    model.load_state_dict(fitting, strict=False)
+    new, unused = [name for name in state if name not in fitting], [name for name in weights if name not in fitting]
+    parts = [f"starts from {where}: {len(fitting)} of {len(state)} tensors"]
     parts += [f"{what}: {_few(names)}" for what, names in (("new", new), ("unused", unused)) if names]
-    shapes = [f"{name} {(*weights[name].shape,)} instead of {(*own[name].shape,)}" for name in new if name in weights]
+    shapes = [f"{name} {(*weights[name].shape,)} instead of {(*state[name].shape,)}" for name in new if name in weights]
     parts += [f"of another shape: {_few(shapes, 1)}"] if shapes else []
     if task is not None and _words(*task.pack()) != _words(*_packed(run.task)):
-        told = f"tokens={where} would cut text as it did" if hasattr(task.config, "tokens") else "it had another text"
-        parts.append(f"its tokens stand for other words than this run's: {told}")
+        hint = f"tokens={where} would cut text as it did" if hasattr(task.config, "tokens") else "it had another text"
+        parts.append(f"its tokens stand for other words than this run's: {hint}")
     return "; ".join(parts)
 
 
@@ -149,8 +156,10 @@ def _packed(folder: Path) -> tuple[Any, dict[str, bytes]]:
 
 def _words(facts: Any, files: Mapping[str, bytes]) -> Any:
     """What tokens stand for, as a task saves it: the vocabulary of its last tokenizer, or its words."""
-    found = [untrusted_data.parse_json(files[name], name) for name in sorted(files)]
-    vocabularies = [each["model"]["vocab"] for each in found if isinstance(each, dict) and "model" in each]
+    contents = [untrusted_data.parse_json(files[name], name) for name in sorted(files)]
+    vocabularies = [
+        content["model"]["vocab"] for content in contents if isinstance(content, dict) and "model" in content
+    ]
     return vocabularies[-1] if vocabularies else facts.get("words") if isinstance(facts, dict) else None
 
 
@@ -158,15 +167,15 @@ def _few(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _taken_up(run: Run, name: str, changes: Sequence[str], data: Any, force: bool) -> Assembled:
+def _resumed(run: Run, name: str, changes: Sequence[str], data: Any, force: bool) -> Assembled:
     """Recipe, task and model of a run that goes on, with the changes, which are also written into the run."""
     before = Recipe.read(run.folder / "recipe.toml", name)
-    wanted = [
+    differences = [
         (section, key, value)
         for section, key, value in before.parsed(changes)
         if before.sections.get(section, {}).get(key) != value
     ]
-    fixed = [f"{section}.{key}" for section, key, _ in wanted if not _may_change(section, key)]
+    fixed = [f"{section}.{key}" for section, key, _ in differences if not _may_change(section, key)]
     if fixed and not force:
         free = ", ".join(sorted(MAY_CHANGE["train"]))
         raise ValueError(
@@ -174,15 +183,15 @@ def _taken_up(run: Run, name: str, changes: Sequence[str], data: Any, force: boo
             f"--out, or add --force to change it all the same; what may change freely: {free}, and [decode]"
         )
     recipe = before.change(changes)
-    settings = {key: value for section, key, value in wanted if section == "task"}
+    settings = {key: value for section, key, value in differences if section == "task"}
     task = registry.task(recipe.sections["task"]["name"]).load(run.task, data, **settings)
-    made = assemble(recipe, task=task, seed=recipe.build("train").seed)
-    if wanted and training.is_main():
+    assembled = assemble(recipe, task=task, seed=recipe.build("train").seed)
+    if differences and training.is_main():
         if settings:
             task.save(run.task)
-        changed = {f"{section}.{key}": value for section, key, value in wanted}
+        changed = {f"{section}.{key}": value for section, key, value in differences}
         run.change(recipe.toml(), {"at": datetime.now(UTC).isoformat(timespec="seconds"), "changed": changed})
-    return made
+    return assembled
 
 
 def _may_change(section: str, key: str) -> bool:
@@ -198,9 +207,7 @@ class Opened(NamedTuple):
     model: nn.Module
 
 
-def open_run(
-    where: str | Path | Run, which: str | None = None, data: Any = None, *, trust: bool = False
-) -> Opened:
+def open_run(where: str | Path | Run, which: str | None = None, data: Any = None, *, trust: bool = False) -> Opened:
     """Task and model of a run's folder or of a shipped model.
 
     Args:
@@ -212,8 +219,10 @@ def open_run(
     trust = trust or folder.parent == registry.PRETRAINED
     run = Run.open(folder, trust=trust)
     recipe = Recipe.read(run.folder / "recipe.toml")
-    if chosen := run.facts().get("alignment"):  # which of many heads says where a word came from; see Text.choose_head
-        recipe = recipe.change(f"system.alignment_{part}={chosen.get(part, -1)}" for part in ("layer", "head"))
+    if alignment := run.facts().get(
+        "alignment"
+    ):  # which of many heads says where a word came from; see Text.choose_head
+        recipe = recipe.change(f"system.alignment_{part}={alignment.get(part, -1)}" for part in ("layer", "head"))
     path = run.weights(which)
     if not trust:
         for section in untrusted.CEILINGS:
@@ -223,18 +232,18 @@ def open_run(
     try:
         task = registry.task(recipe.sections["task"]["name"]).load(run.task, data)
         with nullcontext() if trust else untrusted.Budget(path):
-            made = assemble(recipe, task=task)
+            assembled = assemble(recipe, task=task)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         if any(":" in recipe.sections[section]["name"] for section in ("system", "task")):
             raise  # a system of the user's own, whose fault this may be
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ValueError(f"{run.folder}: what its files describe cannot be built ({reason})") from error
     try:
-        training.load_weights(made.model, path)
+        training.load_weights(assembled.model, path)
     except training.Damaged as error:
         others = [name for name, other in run.all_weights().items() if other != path]
         raise training.Damaged(f"{error}; the run also has the weights: {', '.join(others) or 'none'}") from error
-    return Opened(run, *made)
+    return Opened(run, *assembled)
 
 
 def folder_of(where: str | Path) -> Path:
@@ -243,8 +252,8 @@ def folder_of(where: str | Path) -> Path:
     if not folder.exists() and str(where) in registry.shipped():
         return registry.PRETRAINED / str(where)
     if not folder.is_dir():
-        known = nearest(str(where), registry.shipped())
-        raise ValueError(f"{where}: neither the folder of a run nor a shipped model; {known}")
+        suggestion = nearest(str(where), registry.shipped())
+        raise ValueError(f"{where}: neither the folder of a run nor a shipped model; {suggestion}")
     return folder
 
 
@@ -257,12 +266,11 @@ def load(
 ) -> Any:
     """A trained system that answers: the folder of a run, or a shipped model by name; with ``others``, several that
     decide together. Arguments as for :func:`open_run`."""
-    first, *more = (_answering(each, which, data, trust) for each in (where, *others))
-    return first.join(more) if more else first
+    first, *rest = (_predictor(run, which, data, trust) for run in (where, *others))
+    return first.join(rest) if rest else first
 
 
-def _answering(where: str | Path | Run, which: str | None, data: Any, trust: bool) -> Any:
-    opened = open_run(where, which, data, trust=trust)
+def _predictor(where: str | Path | Run, which: str | None, data: Any, trust: bool) -> Any:
+    run = open_run(where, which, data, trust=trust)
     name = str(where.folder if isinstance(where, Run) else where)
-    return load_member("regard.predictors", opened.task.kind)(opened.model, opened.task, opened.recipe, name)
-
+    return load_member("regard.predictors", run.task.kind)(run.model, run.task, run.recipe, name)

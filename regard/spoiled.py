@@ -41,20 +41,20 @@ def guarded(
     out = look(memory, allowed)
     if harmless(out, memory, telling):
         return out
-    bad = _wild(memory.key) | _wild(memory.value)  # (…, S)
-    wanted = groups.some(allowed, memory.group).any(dim=-2).expand(bad.shape)
-    if bool((bad & ~wanted).any()):
-        memory = _cleared(memory, bad & ~wanted)
+    suspect = _has_huge_or_nan(memory.key) | _has_huge_or_nan(memory.value)  # (…, S)
+    attended = groups.some(allowed, memory.group).any(dim=-2).expand(suspect.shape)
+    if bool((suspect & ~attended).any()):
+        memory = _cleared(memory, suspect & ~attended)
         out = look(memory, allowed)
         if harmless(out, memory, telling):
             return out
-    lost = bad & wanted  # what some may attend and others not
-    if not bool(lost.any()) or bool(lost.all()):
+    partly_masked = suspect & attended  # rows that some queries may attend and others not
+    if not bool(partly_masked.any()) or bool(partly_masked.all()):
         return out
-    bad = groups.repeat(lost.unsqueeze(-2), memory.group)
-    sees = (allowed & bad).any(dim=-1, keepdim=True).expand(*out.context.shape[:-1], 1)
-    clean = look(_cleared(memory, lost), allowed & ~bad)
-    return _joined(sees, out, clean)
+    suspect = groups.repeat(partly_masked.unsqueeze(-2), memory.group)
+    affected = (allowed & suspect).any(dim=-1, keepdim=True).expand(*out.context.shape[:-1], 1)
+    clean = look(_cleared(memory, partly_masked), allowed & ~suspect)
+    return _joined(affected, out, clean)
 
 
 def shielded(layer: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
@@ -63,13 +63,13 @@ def shielded(layer: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
     if not torch.is_grad_enabled():
         return layer(rows)
     if not visible(rows):
-        lost = ~rows.isfinite().all(dim=-1, keepdim=True)
-        return layer(torch.where(lost, 0.0, rows)).masked_fill(lost, math.nan)
+        bad_rows = ~rows.isfinite().all(dim=-1, keepdim=True)
+        return layer(torch.where(bad_rows, 0.0, rows)).masked_fill(bad_rows, math.nan)
     out = layer(rows)
     if out is rows or not out.requires_grad or sound(out):  # of NaN no layer makes a number
         return out
-    lost = ~(rows.isfinite().all(dim=-1, keepdim=True) & out.isfinite().all(dim=-1, keepdim=True))
-    return torch.where(lost, out.detach(), layer(rows.masked_fill(lost, 0.0)))
+    bad_rows = ~(rows.isfinite().all(dim=-1, keepdim=True) & out.isfinite().all(dim=-1, keepdim=True))
+    return torch.where(bad_rows, out.detach(), layer(rows.masked_fill(bad_rows, 0.0)))
 
 
 def sound(tensor: Tensor) -> bool:
@@ -99,7 +99,7 @@ def harmless(out: Attended, memory: Memory, telling: bool = False) -> bool:
     return sound(memory.key) and (memory.value is memory.key or sound(memory.value))
 
 
-def _wild(rows: Tensor) -> Tensor:
+def _has_huge_or_nan(rows: Tensor) -> Tensor:
     """(…, S): the rows with NaN, infinity, or numbers that overflow in a product."""
     return ~(rows.detach().abs() <= HUGE).all(dim=-1)
 
@@ -114,31 +114,31 @@ def _cleared(memory: Memory, rows: Tensor) -> Memory:
 
 def _cleared_first(look: Callable[[Memory, Tensor], Attended], memory: Memory, allowed: Tensor) -> Attended:
     """:func:`guarded` where nothing may depend on a value."""
-    unwanted = ~groups.some(allowed, memory.group).any(dim=-2)
+    never_attended = ~groups.some(allowed, memory.group).any(dim=-2)
     if allowed.shape[-2] == 1:
-        return look(_cleared(memory, unwanted), allowed)
-    lost = memory.key.isnan().any(dim=-1) | ~memory.value.isfinite().all(dim=-1)
-    out = look(_cleared(memory, unwanted | lost), allowed)
-    sees = (allowed & groups.repeat(lost.unsqueeze(-2), memory.group)).any(dim=-1, keepdim=True)
+        return look(_cleared(memory, never_attended), allowed)
+    bad_rows = memory.key.isnan().any(dim=-1) | ~memory.value.isfinite().all(dim=-1)
+    out = look(_cleared(memory, never_attended | bad_rows), allowed)
+    affected = (allowed & groups.repeat(bad_rows.unsqueeze(-2), memory.group)).any(dim=-1, keepdim=True)
 
     def marked(tensor: Tensor) -> Tensor:  # by a sum, so that the gradient of a loss that is NaN goes on
-        return tensor + torch.where(sees, math.nan, 0.0).to(tensor.dtype)
+        return tensor + torch.where(affected, math.nan, 0.0).to(tensor.dtype)
 
     out.context, out._weights = marked(out.context), later(marked, out._weights)
     return out
 
 
-def _joined(sees: Tensor, spoiled: Attended, clean: Attended) -> Attended:
+def _joined(affected: Tensor, spoiled: Attended, clean: Attended) -> Attended:
     """The queries that see a spoiled key, (…, T, 1), from one answer, the others from the other."""
 
-    def joined(theirs: Tensor, ours: Tensor) -> Tensor:
-        return torch.where(sees, theirs.detach(), ours)
+    def joined(spoiled_rows: Tensor, clean_rows: Tensor) -> Tensor:
+        return torch.where(affected, spoiled_rows.detach(), clean_rows)
 
     for name in ("weights", "scores"):
         setattr(clean, name, later(joined, *(getattr(out, "_" + name) for out in (spoiled, clean))))
     if clean.log_prob is not None and spoiled.log_prob is not None:
         clean.log_prob = joined(spoiled.log_prob.unsqueeze(-1), clean.log_prob.unsqueeze(-1)).squeeze(-1)
-    clean.context = _Spoiled.apply(clean.context, spoiled.context.detach(), sees)
+    clean.context = _Spoiled.apply(clean.context, spoiled.context.detach(), affected)
     return clean
 
 
@@ -156,10 +156,10 @@ class _Spoiled(Function):
         return torch.where(lost & (grad != 0), math.nan, grad), None, None
 
 
-def later(function: Callable[..., Tensor], *held: Any) -> Any:
+def later(function: Callable[..., Tensor], *values: Any) -> Any:
     """The function of what an :class:`Attended` holds: tensors, or functions that make them when they are read."""
-    if any(one is None for one in held):
+    if any(value is None for value in values):
         return None
-    if any(callable(one) for one in held):
-        return lambda: function(*(one() if callable(one) else one for one in held))
-    return function(*held)
+    if any(callable(value) for value in values):
+        return lambda: function(*(value() if callable(value) else value for value in values))
+    return function(*values)

@@ -35,7 +35,7 @@ def test_a_square_batch_is_read_by_rank_not_by_size():
 
 
 def test_a_square_mask_for_as_many_items_is_questioned_once(monkeypatch):
-    monkeypatch.setattr(_warn, "_said", set())
+    monkeypatch.setattr(_warn, "_shown", set())
     x, mask = torch.randn(T, T, 8), torch.ones(T, T, dtype=torch.bool).tril()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -153,7 +153,7 @@ def test_a_mask_that_was_used_is_not_used_where_it_does_not_belong():
 )
 def test_a_forgotten_state_is_noticed_once(attention, monkeypatch):
     """The second single query that begins anew at the same memory; not one for each memory, or several at once."""
-    monkeypatch.setattr(_warn, "_said", set())
+    monkeypatch.setattr(_warn, "_shown", set())
     query, key = torch.randn(2, 1, 4), torch.randn(2, 6, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

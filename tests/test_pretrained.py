@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import torch
 
 from regard import registry
 from regard.data.download import locate
+from regard.metrics import alignment
+from regard.metrics.transcripts import errors
 from regard.predictors.predictor import Predictor
 
 TRANSLATORS = ("translate-en-es", "translate-en-es-rnn")
@@ -177,6 +180,20 @@ class TestGPT:
         assert done.stdout.startswith("What is ") and (tmp_path / "looks.png").stat().st_size > 10_000
 
 
+class TestTagger:
+    def test_sentences_that_it_has_not_seen(self):
+        found = Predictor.open("pos-ewt", data=held_out("ud_english_ewt")).evaluate(limit=300)
+        assert found["accuracy"] > 92 > found["unigram"]
+
+    def test_from_the_command_line_without_data(self, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "regard.cli", "predict", "pos-ewt"], input="I love the coffee near Paris.\n",
+            text=True, capture_output=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "I/PRON love/VERB the/DET coffee/NOUN near/ADP Paris/PROPN ./PUNCT\n"
+
+
 class TestSummaries:
     def test_abstracts_that_it_has_not_seen(self):
         """A look at a few; `regard evaluate` measures them all."""
@@ -228,6 +245,18 @@ class TestSpeech:
         assert model.examples() == []
         quiet = model.Question(sound=wave(np.zeros(8000)))
         assert "silence" in str(model.ask([quiet])[0])
+
+    def test_a_voice_that_it_has_not_heard_is_spelled_from_left_to_right(self):
+        """The sentence was said by flite's rms, the voice that is held out."""
+        model, expected = Predictor.open("speech-made"), "the old doctor sees a ship on monday"
+        sound = (Path(__file__).parent / "spoken.flac").read_bytes()
+        ((best, *_),) = model.write([model.task.read(model.Question(sound=sound))])
+        assert errors([best.text], [expected])[0]["cer"] < 25
+        assert alignment.kendall(best.weights.numpy()) > 0.85
+
+    def test_without_flite_there_is_no_example(self, monkeypatch):
+        monkeypatch.setenv("PATH", "")
+        assert Predictor.open("speech-made").examples() == []
 
 
 def wave(samples):

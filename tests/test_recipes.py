@@ -41,7 +41,7 @@ def test_a_wrong_change_names_the_right_one(changes, message):
 
 def test_a_key_in_two_sections_must_say_which():
     with pytest.raises(ValueError, match=r"task\.max_length or|or task\.max_length|system\.max_length"):
-        registry.recipe("translate-tatoeba-luong").change(["max_length=3"])
+        registry.recipe("translate-multi30k-luong").change(["max_length=3"])
 
 
 @pytest.mark.parametrize(

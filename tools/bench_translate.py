@@ -6,7 +6,7 @@
 All train on the Multi30k text (English to German) of ``$REGARD_DATA``, in the same tokens: one byte-level BPE of 8,000
 entries for both languages, written as numbers. The sizes are a Transformer of width 256 with 3 + 3 layers, 1,024 inner
 units, 4 heads and tied embeddings, and an LSTM that reads with 2 × 256 units and writes with 512, additive attention
-and input feeding; what differs between toolkits is said in the scripts of tools/peers, as is what is timed.
+and input feeding; what differs between toolkits stands in the scripts of tools/peers, as is what is timed.
 
 - train: real target tokens a second, padding not counted, after a warm-up; each toolkit makes its batches as it always
   does, at the same nominal number of tokens. Memory is the high-water mark of the process.
@@ -120,10 +120,10 @@ class Results:
     rounds: dict[str, dict[str, list[dict[str, float]]]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
-    def median(self, work: str, name: str, what: str = "rate") -> float | None:
+    def median(self, work: str, name: str, quantity: str = "rate") -> float | None:
         """Over rounds."""
         rounds = self.rounds.get(work, {}).get(name, [])
-        return statistics.median(each[what] for each in rounds) if rounds else None
+        return statistics.median(round_[quantity] for round_ in rounds) if rounds else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,15 +139,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all rounds here")
     parser.add_argument("--anyway", action="store_true", help="also on a busy machine")
     parser.add_argument("--set-up", action="store_true", help="only make the environments")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
-    if not given.anyway and not given.set_up and (why := busy()):
+    if not options.anyway and not options.set_up and (why := busy()):
         print(f"{why}. Speeds measured now would be wrong; --anyway measures nevertheless.", file=sys.stderr)
         return 1
-    chosen = [each for each in CONTENDERS if given.only is None or each.name in (OURS, *given.only)]
-    works = given.work or ALL
+    chosen = [each for each in CONTENDERS if options.only is None or each.name in (OURS, *options.only)]
+    chosen_works = options.work or ALL
     results = Results()
-    if given.set_up:
+    if options.set_up:
         set_up(chosen, results)
         return 0
     with tempfile.TemporaryDirectory() as folder:
@@ -157,18 +157,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"bench_translate: {error}", file=sys.stderr)
             return 1
         pythons = set_up(chosen, results)
-        about = machine()
-        about["versions"] |= versions(chosen, pythons)
-        settings = f"{given.threads} threads, {given.rounds} rounds, {given.tokens} tokens a batch"
-        print(f"{machine_line(about)}; {settings}\n", flush=True)
-        sizes = {"threads": given.threads, "seconds": given.seconds, "tokens": given.tokens}
-        measure(chosen, works, given.rounds, pythons, {**sizes, "text": folder}, results)
-    print(table(results, chosen, works))
+        facts = machine()
+        facts["versions"] |= versions(chosen, pythons)
+        settings = f"{options.threads} threads, {options.rounds} rounds, {options.tokens} tokens a batch"
+        print(f"{machine_line(facts)}; {settings}\n", flush=True)
+        sizes = {"threads": options.threads, "seconds": options.seconds, "tokens": options.tokens}
+        measure(chosen, chosen_works, options.rounds, pythons, {**sizes, "text": folder}, results)
+    print(table(results, chosen, chosen_works))
     for line in notes(results):
         print(line)
-    if given.json is not None:
-        content = {"machine": about, "settings": sizes, **asdict(results)}
-        given.json.write_text(json.dumps(content, indent=1) + "\n")
+    if options.json is not None:
+        content = {"machine": facts, "settings": sizes, **asdict(results)}
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
     return 0
 
 
@@ -210,8 +210,8 @@ def environment(contender: Contender) -> str:
     """The Python of a peer's environment, which is made if it is not there or was made for something else."""
     folder = HOME / contender.name
     stamp, python = folder / ".ready", folder / "bin" / "python"
-    wanted = json.dumps({"needs": contender.needs, "base": sys.executable, "version": sys.version})
-    if stamp.exists() and stamp.read_text() == wanted:
+    specification = json.dumps({"needs": contender.needs, "base": sys.executable, "version": sys.version})
+    if stamp.exists() and stamp.read_text() == specification:
         return str(python)
     print(f"Setting up {contender.name} in {folder}: {', '.join(contender.needs)}.", file=sys.stderr)
     stamp.unlink(missing_ok=True)
@@ -228,7 +228,7 @@ def environment(contender: Contender) -> str:
     )
     if done.returncode:
         raise Failed(_last_line(done.stderr))
-    stamp.write_text(wanted)
+    stamp.write_text(specification)
     return str(python)
 
 
@@ -253,16 +253,16 @@ def prepare(folder: Path, sentences: int = 128) -> None:
     (folder / "vocab.txt").write_text("".join(f"{number}\n" for number in range(4, len(task.source))))
     for name, split in (("train", "train"), ("valid", "valid"), ("decode", "test")):
         pairs = task.pairs(split)
-        both = [
+        encoded_pairs = [
             (source.tolist(), target.tolist())
             for source, target in zip(
                 _each(task.source.encode_all(pairs.source)), _each(task.target.encode_all(pairs.target)), strict=True
             )
         ]
         if name == "decode":  # batches of like length
-            both = sorted(both[:sentences], key=lambda pair: len(pair[0]))
+            encoded_pairs = sorted(encoded_pairs[:sentences], key=lambda pair: len(pair[0]))
         for number, ending in enumerate(("src", "tgt")):
-            lines = (" ".join(map(str, pair[number])) + "\n" for pair in both)
+            lines = (" ".join(map(str, pair[number])) + "\n" for pair in encoded_pairs)
             (folder / f"{name}.{ending}").write_text("".join(lines))
 
 
@@ -302,12 +302,12 @@ def measure(
 def once(contender: Contender, python: str, job: dict[str, Any], timeout: float = 1800.0) -> dict[str, float]:
     """One measurement in a process of its own; the last line that is JSON is the result."""
     threads = str(job["threads"])
-    more = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"}
+    variables = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"}
     with tempfile.TemporaryDirectory() as scratch:
         command = [python, str(contender.script), json.dumps({**job, "scratch": scratch})]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, cwd=scratch, env={**os.environ, **more}, timeout=timeout
+                command, capture_output=True, text=True, cwd=scratch, env={**os.environ, **variables}, timeout=timeout
             )
         except subprocess.TimeoutExpired:
             raise Failed(f"not done after {timeout:,.0f} seconds") from None
@@ -329,9 +329,18 @@ def table(results: Results, chosen: Sequence[Contender], works: Sequence[str]) -
     peers = [contender.name for contender in chosen if contender.name != OURS]
     body = []
     for work in works:
-        about = WORKS[work]
+        work_settings = WORKS[work]
         medians = {name: results.median(work, name) for name in (OURS, *peers)}
-        body.append(_row(f"{about.name}, {about.unit}", medians, results, work, max, f"≥ {about.factor:g}"))
+        body.append(
+            _row(
+                f"{work_settings.name}, {work_settings.unit}",
+                medians,
+                results,
+                work,
+                max,
+                f"≥ {work_settings.factor:g}",
+            )
+        )
     for work in works:
         if work.startswith("train"):
             medians = {name: results.median(work, name, "megabytes") for name in (OURS, *peers)}
@@ -362,15 +371,15 @@ def notes(results: Results) -> Iterator[str]:
         yield f"\n{name} {why}"
     spreads = [
         max(rates) / min(rates) - 1
-        for each in results.rounds.values()
-        for rates in ([one["rate"] for one in rounds] for rounds in each.values())
+        for by_contender in results.rounds.values()
+        for rates in ([round_["rate"] for round_ in rounds] for rounds in by_contender.values())
     ]
     if spreads:
         yield f"\nMedians; the rounds of one measurement lie at most {100 * max(spreads):.0f} % apart."
-    for work, each in results.rounds.items():
+    for work, by_contender in results.rounds.items():
         sizes = [
             f"{name} {rounds[0]['parameters'] / 1e6:.2f} M, {rounds[0]['units'] / rounds[0]['steps']:,.0f}"
-            for name, rounds in each.items()
+            for name, rounds in by_contender.items()
         ]
         yield f"{WORKS[work].name}, parameters and {WORKS[work].unit.partition('/')[0]} a step: {'; '.join(sizes)}"
 

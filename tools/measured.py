@@ -1,4 +1,4 @@
-"""What a translator wrote, beside what was wanted: how good it is, how sure that is, and whether another is better."""
+"""Translations beside their references: scores, their intervals, and whether another system is better."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLES = 1000
 
 @dataclass(frozen=True)
 class Measured:
-    """What a system wrote, beside what was wanted."""
+    """A system's translations beside the references."""
 
     texts: list[str]
     source: list[str]
@@ -27,8 +27,10 @@ class Measured:
     @functools.cached_property
     def tally(self) -> np.ndarray:
         """(N, 10): of each sentence the right n-grams, n = 1 to 4, all its n-grams, and both lengths."""
-        each = [_bleu(self.cased).corpus_score([text], [[wanted]]) for text, wanted in zip(self.texts, self.target)]
-        return np.array([[*found.counts, *found.totals, found.sys_len, found.ref_len] for found in each])
+        scores = [
+            _bleu(self.cased).corpus_score([text], [[reference]]) for text, reference in zip(self.texts, self.target)
+        ]
+        return np.array([[*score.counts, *score.totals, score.sys_len, score.ref_len] for score in scores])
 
     def bleu(self, rows: Sequence[int] | slice = slice(None)) -> tuple[float, float]:
         """Of some sentences, with half of its interval."""
@@ -51,8 +53,8 @@ class Measured:
     def against(self, before: Measured) -> str:
         """The difference in BLEU with its interval, and in words whether there is one."""
         low, high = np.percentile(_resampled(self.tally) - _resampled(before.tally), [2.5, 97.5])
-        told = f"{self.bleu()[0] - before.bleu()[0]:+.2f} ({low:+.2f} to {high:+.2f})"
-        return f"no gain: {told}" if low <= 0 <= high else f"worse: {told}" if high < 0 else told
+        difference = f"{self.bleu()[0] - before.bleu()[0]:+.2f} ({low:+.2f} to {high:+.2f})"
+        return f"no gain: {difference}" if low <= 0 <= high else f"worse: {difference}" if high < 0 else difference
 
 
 @functools.cache
@@ -64,8 +66,8 @@ def _bleu(cased: bool = False) -> Any:
 
 def _score(sums: np.ndarray) -> float:
     """BLEU of summed tallies."""
-    right, all_, (ours, wanted) = sums[:4].tolist(), sums[4:8].tolist(), sums[8:].tolist()
-    return _bleu().compute_bleu(right, all_, ours, wanted, smooth_method="exp").score
+    correct, all_, (length, reference_length) = sums[:4].tolist(), sums[4:8].tolist(), sums[8:].tolist()
+    return _bleu().compute_bleu(correct, all_, length, reference_length, smooth_method="exp").score
 
 
 def _resampled(tally: np.ndarray) -> np.ndarray:
@@ -75,11 +77,11 @@ def _resampled(tally: np.ndarray) -> np.ndarray:
     return np.array([_score(sums) for sums in drawn @ tally])
 
 
-def signature(cased: bool = False, **more: Any) -> str:
+def signature(cased: bool = False, **other_metrics: Any) -> str:
     """How BLEU, chrF and ``more`` metrics were computed, in sacrebleu's words."""
     from sacrebleu.metrics import CHRF
 
-    metrics = {"BLEU": _bleu(cased), "chrF": CHRF(lowercase=not cased)} | more
+    metrics = {"BLEU": _bleu(cased), "chrF": CHRF(lowercase=not cased)} | other_metrics
     for metric in metrics.values():
         metric.corpus_score(["a"], [["a"]])  # only then the number of references is known
     return ", ".join(f"{name} `{metric.get_signature()}`" for name, metric in metrics.items())
@@ -95,8 +97,8 @@ def perplexity(model: Any, split: str = "test") -> float:
             target, state = batch["target"], model.model.start(batch)
             for step in range(target.shape[1] - 1):
                 logits, state = model.model.step(target[:, step], state)
-                wanted = target[:, step + 1]
-                log_prob = torch.log_softmax(logits, -1).gather(1, wanted[:, None])[:, 0]
-                nll -= float(log_prob[wanted != 0].sum())
-                count += float((wanted != 0).sum())
+                gold = target[:, step + 1]
+                log_prob = torch.log_softmax(logits, -1).gather(1, gold[:, None])[:, 0]
+                nll -= float(log_prob[gold != 0].sum())
+                count += float((gold != 0).sum())
     return math.exp(nll / count)

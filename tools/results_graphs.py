@@ -43,22 +43,22 @@ def main() -> None:
     parser.add_argument("--attention", action="append", help="only this attention; may be repeated")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("changes", nargs="*", metavar="KEY=VALUE", help="as for regard train")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     print("| recipe | attention | metric | mean ± deviation | smallest to largest | seeds | minutes each |")
     print("|---|---|---|---|---|---|---|")
-    for name in given.only or ROWS:
+    for name in arguments.only or ROWS:
         for attention in ROWS[name]:
-            if given.attention and attention not in given.attention:
+            if arguments.attention and attention not in arguments.attention:
                 continue
             began, values = time.monotonic(), []
-            for seed in range(given.seeds):
+            for seed in range(arguments.seeds):
                 with tempfile.TemporaryDirectory() as folder:
-                    metric, value = once(name, attention, seed, given.changes, Path(folder) / "run")
+                    metric, value = once(name, attention, seed, arguments.changes, Path(folder) / "run")
                 values.append(value)
-            minutes = (time.monotonic() - began) / 60 / given.seeds
+            minutes = (time.monotonic() - began) / 60 / arguments.seeds
             spread = statistics.stdev(values) if len(values) > 1 else 0.0
             row = f"{statistics.mean(values):.1f} ± {spread:.1f} | {min(values):.1f} to {max(values):.1f}"
-            print(f"| {name} | {attention} | {metric} | {row} | {given.seeds} | {minutes:.1f} |", flush=True)
+            print(f"| {name} | {attention} | {metric} | {row} | {arguments.seeds} | {minutes:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

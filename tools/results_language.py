@@ -40,19 +40,19 @@ class Language(Measured):
         return [change.replace(RUNS, str(self.root.absolute())) for change in super()._changes(cell)]
 
     def losses(self, cell: Cell) -> dict[str, float]:
-        """What the system itself reports over the test split, such as ``nll``. It is kept beside the run."""
+        """What the system itself reports over the test split, such as ``nll``. It is stored beside the run."""
         from regard import runs
 
-        path, made = self.folder(cell) / "losses.json", facts(self.folder(cell))["created"]
-        if not path.exists() or json.loads(path.read_text())["made"] != made:
-            write(path, json.dumps({"made": made, **runs.load(self.folder(cell)).means("test")}))
-        kept: dict[str, Any] = json.loads(path.read_text())
-        return kept
+        path, created = self.folder(cell) / "losses.json", facts(self.folder(cell))["created"]
+        if not path.exists() or json.loads(path.read_text())["made"] != created:
+            write(path, json.dumps({"made": created, **runs.load(self.folder(cell)).means("test")}))
+        losses: dict[str, Any] = json.loads(path.read_text())
+        return losses
 
 
-def named(name: str, many: Sequence[Cell]) -> list[Cell]:
+def named(name: str, cells: Sequence[Cell]) -> list[Cell]:
     """Trainings in folders of another name, where their changes make a poor one."""
-    return [dataclasses.replace(cell, name=name) for cell in many]
+    return [dataclasses.replace(cell, name=name) for cell in cells]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def bert(lab: Language) -> Iterator[str]:
 
 def bert_cells() -> list[Cell]:
     """Pre-training, then each set with each share of labels, both ways."""
-    return [*BERT, *(one for t in SETS for s in SHARES for start in (False, True) for one in tuned(t, s, start))]
+    return [*BERT, *(cell for t in SETS for s in SHARES for start in (False, True) for cell in tuned(t, s, start))]
 
 
 LSTMN = {
@@ -141,8 +141,8 @@ TAGS = {
 def tags(lab: Language) -> Iterator[str]:
     """Parts of speech and names; strict F1 of entities. WNUT17's development file is the test."""
     columns = {"accuracy": "accuracy", "F1": "f1", "precision": "precision", "recall": "recall"}
-    others = {"each word's most frequent, accuracy": "unigram", "F1 of that": "unigram_f1"}
-    yield from lines(lab, TAGS, {**columns, **others})
+    baselines = {"each word's most frequent, accuracy": "unigram", "F1 of that": "unigram_f1"}
+    yield from lines(lab, TAGS, {**columns, **baselines})
 
 
 SUMMARIES = {
@@ -180,10 +180,10 @@ def dialog(lab: Language) -> Iterator[str]:
     """dialog-bAbI: right responses, and dialogues all of whose responses are right, in percent."""
     yield "| | " + " | ".join(f"task {task}" for task in range(1, 6)) + " | minutes |\n|---|" + "---|" * 6
     for title, (cell,) in DIALOGS.items():
-        found = lab.measure(cell)
+        measured = lab.measure(cell)
         for kind in ("response", "dialog"):
-            told = " | ".join(f"{found[f'{kind}, task {task}']:.1f}" for task in range(1, 6))
-            yield f"| {title}, per {kind} | {told} | {found['minutes']:.0f} |"
+            accuracies = " | ".join(f"{measured[f'{kind}, task {task}']:.1f}" for task in range(1, 6))
+            yield f"| {title}, per {kind} | {accuracies} | {measured['minutes']:.0f} |"
         yield f"| {title}, the paper per response | {' | '.join(f'{value:.1f}' for value in PAPER[title])} | |"
 
 
@@ -219,8 +219,8 @@ DREAM = {"DREAM": row("dream", 3, seeds=3), "made dialogues": row("dream", 1, "d
 def dream(lab: Language) -> Iterator[str]:
     """Questions about dialogues with three choices, percent right, beside ways that learn nothing."""
     simple = {"overlap": "overlap", "sliding window": "window", "with distance": "window_distance"}
-    more = {"of the speaker asked about": "window_speaker", "one position": "position"}
-    yield from lines(lab, DREAM, {"accuracy": "accuracy", **simple, **more})
+    variants = {"of the speaker asked about": "window_speaker", "one position": "position"}
+    yield from lines(lab, DREAM, {"accuracy": "accuracy", **simple, **variants})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ NNJM = {"self-normalized": row("nnjm-toy", 1, seeds=3), "not": row("nnjm-toy", 1
 def nnjm(lab: Language) -> Iterator[str]:
     """NNJM on the toy grammar: nats a word, how far log Z is from 0, and sentences that are wholly right."""
     yield "| | nats a word | mean abs(log Z) | exact, % | minutes |\n|---|---|---|---|---|"
-    for title, many in NNJM.items():
-        each = [lab.losses(cell) for cell in many]
-        nll, log_z = (sum(one[name] for one in each) / len(each) for name in ("nll", "log_z"))
-        exact, minutes = lab.mean(many, "exact_match")
+    for title, row_cells in NNJM.items():
+        losses = [lab.losses(cell) for cell in row_cells]
+        nll, log_z = (sum(loss[name] for loss in losses) / len(losses) for name in ("nll", "log_z"))
+        exact, minutes = lab.mean(row_cells, "exact_match")
         yield f"| {title} | {nll:.4f} | {log_z:.3f} | {exact} | {minutes} |"
 
 

@@ -61,16 +61,19 @@ def best_and_worst(lab: Pictures, cell: Cell) -> Iterator[Path]:
         predictor, split = runs.load(lab.folder(cell)), lab.split(cell)
         task = predictor.task
         items = [task.item(split, number) for number in range(task.count(split))]
-        found = [best for best, *_ in predictor.write(items)]
-        wanted = [[captions_metric.words(each) for each in many] for many in task.references(split, range(len(items)))]
-        scores = captions_metric.each_cider_d([captions_metric.words(each.text) for each in found], wanted)
+        answers = [best for best, *_ in predictor.write(items)]
+        references = [
+            [captions_metric.words(text) for text in captions_of_image]
+            for captions_of_image in task.references(split, range(len(items)))
+        ]
+        scores = captions_metric.each_cider_d([captions_metric.words(answer.text) for answer in answers], references)
         order = np.argsort(scores, kind="stable")
         for path, chosen in zip(paths, (order[::-1], order)):
-            captioned([found[row] for row in chosen[:SHOWN]], task, path)
+            captioned([answers[row] for row in chosen[:SHOWN]], task, path)
     yield from paths
 
 
-def captioned(found: Sequence[Any], task: Any, path: Path) -> None:
+def captioned(answers: Sequence[Any], task: Any, path: Path) -> None:
     """Photographs with their captions and, beside each, where the word looked whose map is sharpest."""
     from matplotlib.figure import Figure
 
@@ -78,22 +81,22 @@ def captioned(found: Sequence[Any], task: Any, path: Path) -> None:
     from regard.views._pixels import paint
     from regard.views._shared import INK, MUTED, save
 
-    figure = Figure(figsize=(11.0, 2.75 * -(-len(found) // 2)), layout="constrained")
-    panels = figure.subplots(-(-len(found) // 2), 4, squeeze=False).reshape(-1, 2)
-    for (left, right), each in zip(panels, found):
-        image = task.axes(each.item)["places"].image()
-        words = list(each.words.labels)
+    figure = Figure(figsize=(11.0, 2.75 * -(-len(answers) // 2)), layout="constrained")
+    panels = figure.subplots(-(-len(answers) // 2), 4, squeeze=False).reshape(-1, 2)
+    for (left, right), answer in zip(panels, answers):
+        image = task.axes(answer.item)["places"].image()
+        words = list(answer.words.labels)
         paint(left, image)
-        left.set_title(textwrap.fill(each.text, 34), fontsize=9, color=INK, loc="left")
-        if each.weights is None or not words:
+        left.set_title(textwrap.fill(answer.text, 34), fontsize=9, color=INK, loc="left")
+        if answer.weights is None or not words:
             right.axis("off")
             continue
-        maps = each.weights.numpy()[: len(words)]
+        maps = answer.weights.numpy()[: len(words)]
         sharp = int(np.argmin([-(row * np.log(row.clip(1e-9))).sum() for row in maps]))
         side = math.isqrt(maps.shape[1])
         overlay.veiled(right, image, maps[sharp].reshape(side, side))
         right.set_title(words[sharp], fontsize=9, color=MUTED, loc="left")
-    for left, right in panels[len(found) :]:
+    for left, right in panels[len(answers) :]:
         left.axis("off")
         right.axis("off")
     save(figure, path)
@@ -159,8 +162,8 @@ RECIPES = {
 def recipes(lab: Pictures) -> Iterator[str]:
     """Recipes from photographs: the four ways to fuse, perplexity with both, either or none."""
     metrics = {"F1": "f1", "frequent": "f1_frequent", "perplexity": "perplexity", "image alone": "perplexity_image"}
-    others = {"ingredients alone": "perplexity_ingredients", "neither": "perplexity_neither"}
-    yield from lines(lab, RECIPES, {**metrics, **others})
+    ablations = {"ingredients alone": "perplexity_ingredients", "neither": "perplexity_neither"}
+    yield from lines(lab, RECIPES, {**metrics, **ablations})
 
 
 ANSWERERS = {
@@ -179,8 +182,8 @@ VQA_DAQUAR = {title: row("vqa-daquar", 4, *changes, seeds=3) for title, changes 
 def vqa_scenes(lab: Pictures) -> Iterator[str]:
     """Questions about generated scenes, percent right of each kind, and where the hops point."""
     kinds = {kind: kind for kind in ("exist", "colour", "shape", "relation")}
-    others = {"first hop points": "pointing_first", "last hop points": "pointing", "chance": "chance"}
-    yield from lines(lab, VQA_SCENES, {**kinds, **others})
+    pointing = {"first hop points": "pointing_first", "last hop points": "pointing", "chance": "chance"}
+    yield from lines(lab, VQA_SCENES, {**kinds, **pointing})
 
 
 def vqa_daquar(lab: Pictures) -> Iterator[str]:

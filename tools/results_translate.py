@@ -104,9 +104,9 @@ class Translations(Lab):
         words += () if listed is None else ("listed", *map(str, listed))
         options = "".join(f"-{word}" for word in words if word)
         path = self.root / "measured" / f"{name}{options}.json"
-        known = [facts(_place(folder)) for folder in folders]
-        made = [fact["created"] for fact in known]
-        if not path.exists() or json.loads(path.read_text())["made"] != made:
+        runs_facts = [facts(_place(folder)) for folder in folders]
+        created = [fact["created"] for fact in runs_facts]
+        if not path.exists() or json.loads(path.read_text())["made"] != created:
             say(f"measuring {name}{options} …")
             model = Predictor.open(*folders, which=which, data=data)
             if decode:
@@ -119,17 +119,17 @@ class Translations(Lab):
                 dictionary = best(learned) if copy else None
             answers = model.predict(pairs.source, alignments=copy, dictionary=dictionary)
             texts = [best.text for best, *_ in answers]
-            kept = {
+            answers_of_model = {
                 "texts": texts,
                 "source": pairs.source,
                 "target": pairs.target,
                 "perplexity": perplexity(model, split),
             }
             path.parent.mkdir(parents=True, exist_ok=True)
-            write(path, json.dumps({"made": made, **kept}, ensure_ascii=False))
-        found = json.loads(path.read_text(encoding="utf-8"))
-        minutes = sum(fact["summary"]["minutes"] for fact in known)
-        return Measured(found["texts"], found["source"], found["target"], found["perplexity"], minutes, cased)
+            write(path, json.dumps({"made": created, **answers_of_model}, ensure_ascii=False))
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        minutes = sum(fact["summary"]["minutes"] for fact in runs_facts)
+        return Measured(saved["texts"], saved["source"], saved["target"], saved["perplexity"], minutes, cased)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ def ladder_cells() -> list[Cell]:
     """Each rung once, and the last with all seeds of the ensemble."""
     cells: list[Cell] = []
     chosen: dict[str, object] = {}
-    for number, (_, minutes, more) in enumerate(RUNGS):
-        chosen = chosen | more
+    for number, (_, minutes, settings) in enumerate(RUNGS):
+        chosen = chosen | settings
         changes = (*LADDER, *(f"system.{name}={value}" for name, value in chosen.items()))
         seeds = MEMBERS if number == len(RUNGS) - 1 else 1
         cells += [Cell(f"ladder-{number}", LUONG, minutes, changes, seed) for seed in range(seeds)]
@@ -195,12 +195,12 @@ def ladder(lab: Translations) -> Iterator[str]:
     rungs.append(("+ unknown words replaced", lab.measure(members[0], copy=True)))
     for count in range(2, len(members) + 1):
         rungs.append((f"ensemble of {count} seeds", lab.measure(*members[:count], copy=True)))
-    for number, (title, found) in enumerate(rungs):
-        yield f"| {title} | {found.row()} | {found.against(rungs[number - 1][1]) if number else ''} |"
+    for number, (title, measured) in enumerate(rungs):
+        yield f"| {title} | {measured.row()} | {measured.against(rungs[number - 1][1]) if number else ''} |"
     alone = [lab.measure(member, copy=True) for member in members]
-    best = max(alone, key=lambda each: each.bleu()[0])
-    told = ", ".join(f"{each.bleu()[0]:.1f}" for each in alone)
-    yield f"\nThe {len(alone)} seeds alone: {told}. Together against the best of them: {rungs[-1][1].against(best)}."
+    best = max(alone, key=lambda seed: seed.bleu()[0])
+    scores = ", ".join(f"{seed.bleu()[0]:.1f}" for seed in alone)
+    yield f"\nThe {len(alone)} seeds alone: {scores}. Together against the best of them: {rungs[-1][1].against(best)}."
     yield f"\n{signature()}"
 
 
@@ -225,7 +225,7 @@ SMALL = (
 def scores_cells() -> list[Cell]:
     """Every choice with all seeds."""
     return [
-        Cell("scores-" + "-".join(each.partition("=")[2] for each in choice), LUONG, 4, (*SMALL, *choice), seed)
+        Cell("scores-" + "-".join(change.partition("=")[2] for change in choice), LUONG, 4, (*SMALL, *choice), seed)
         for choice in CHOICES.values()
         for seed in range(SEEDS)
     ]
@@ -237,9 +237,9 @@ def scores(lab: Translations) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     cells = scores_cells()
     for number, title in enumerate(CHOICES):
-        found = [lab.measure(cell) for cell in cells[SEEDS * number :][:SEEDS]]
-        values = [each.bleu()[0] for each in found]
-        unsure, spent = (statistics.mean(getattr(each, name) for each in found) for name in ("perplexity", "minutes"))
+        seeds = [lab.measure(cell) for cell in cells[SEEDS * number :][:SEEDS]]
+        values = [seed.bleu()[0] for seed in seeds]
+        unsure, spent = (statistics.mean(getattr(seed, name) for seed in seeds) for name in ("perplexity", "minutes"))
         spread = f"{min(values):.1f} to {max(values):.1f}"
         yield f"| {title} | {statistics.mean(values):.1f} | {spread} | {unsure:.2f} | {spent:.1f} |"
     yield f"\n{signature()}"
@@ -279,9 +279,9 @@ def tuning_cells() -> list[Cell]:
 def tuning(lab: Translations) -> Iterator[str]:
     """What moves the number: Multi30k en→de, three epochs of a Transformer, the best weights, the validation split."""
     cells, best = tuning_cells(), {"split": "valid", "which": "best"}
-    found = {title: lab.measure(cell, **best) for title, cell in zip(TUNING, cells)}
-    found |= {title: lab.measure(cells[0], **best | search) for title, search in SEARCHES.items()}
-    yield from changed(found)
+    measured = {title: lab.measure(cell, **best) for title, cell in zip(TUNING, cells)}
+    measured |= {title: lab.measure(cells[0], **best | search) for title, search in SEARCHES.items()}
+    yield from changed(measured)
 
 
 RECURRENT: dict[str, tuple[str, ...]] = {  # title: what changes
@@ -308,12 +308,12 @@ def recurrent(lab: Translations) -> Iterator[str]:
     yield from changed({title: lab.measure(cell, split="valid") for title, cell in cells})
 
 
-def changed(found: Mapping[str, Measured]) -> Iterator[str]:
+def changed(measured: Mapping[str, Measured]) -> Iterator[str]:
     """A row for each change, against the first."""
     yield HEADER.format("change", " against the first |", "---|")
-    first, *_ = found.values()
-    for title, each in found.items():
-        yield f"| {title} | {each.row()} | {'' if each is first else each.against(first)} |"
+    first, *_ = measured.values()
+    for title, variant in measured.items():
+        yield f"| {title} | {variant.row()} | {'' if variant is first else variant.against(first)} |"
     yield f"\n{signature()}"
 
 
@@ -340,13 +340,13 @@ def data_cells() -> list[Cell]:
 
 
 def data(lab: Translations) -> Iterator[str]:
-    """Who needs more data? Multi30k en→de with the first so many pairs, the weights of the best validation."""
+    """Who needs more data? Multi30k en→de with the first N pairs, the weights of the best validation."""
     yield "| pairs | Transformer | RNNsearch | Transformer against RNNsearch |\n|---|---|---|---|"
     cells = data_cells()
     for number, size in enumerate([*SIZES, 29000]):
         pair = [lab.measure(cell, which="best") for cell in cells[2 * number : 2 * number + 2]]
-        both = " | ".join("{:.1f} ± {:.1f}".format(*each.bleu()) for each in pair)
-        yield f"| {size:,} | {both} | {pair[0].against(pair[1])} |"
+        bleus = " | ".join("{:.1f} ± {:.1f}".format(*measured.bleu()) for measured in pair)
+        yield f"| {size:,} | {bleus} | {pair[0].against(pair[1])} |"
     yield f"\n{signature()}"
 
 
@@ -355,18 +355,18 @@ BINS = ((1, 8), (9, 11), (12, 14), (15, 18), (19, 99))
 
 def length(lab: Translations) -> Iterator[str]:
     """BLEU against the words of the source, with and without attention."""
-    found = {title: lab.measure(cell) for (title, _), cell in zip(SYSTEMS.values(), systems_cells())}
-    source = next(iter(found.values())).source
-    yield f"| words | sentences | {' | '.join(found)} |\n|---|---|{'---|' * len(found)}"
-    curves: dict[str, list[tuple[float, float]]] = {title: [] for title in found}
+    measured = {title: lab.measure(cell) for (title, _), cell in zip(SYSTEMS.values(), systems_cells())}
+    source = next(iter(measured.values())).source
+    yield f"| words | sentences | {' | '.join(measured)} |\n|---|---|{'---|' * len(measured)}"
+    curves: dict[str, list[tuple[float, float]]] = {title: [] for title in measured}
     names = []
     for low, high in BINS:
         rows = [row for row, line in enumerate(source) if low <= len(line.split()) <= high]
         if not rows:
             continue
         names.append(f"{low} to {high}" if high < 99 else f"{low} and more")
-        for title, each in found.items():
-            curves[title].append(each.bleu(rows))
+        for title, system in measured.items():
+            curves[title].append(system.bleu(rows))
         shown = " | ".join("{:.1f} ± {:.1f}".format(*curve[-1]) for curve in curves.values())
         yield f"| {names[-1]} | {len(rows)} | {shown} |"
     lab.figure.parent.mkdir(parents=True, exist_ok=True)
@@ -386,12 +386,14 @@ def tatoeba(lab: Translations) -> Iterator[str]:
     rows.append(("both together", list(SHIPPED.values())))
     best: Measured | None = None
     for title, names in rows:
-        found = lab.written(names, "+".join(names), cased=True)
-        ter = TER().corpus_score(found.texts, [found.target]).score
-        told = "{:.1f} ± {:.1f} | {:.1f} | {:.1f} | {:.2f}".format(*found.bleu(), found.chrf, ter, found.perplexity)
-        versus = found.against(best) if best and len(names) > 1 else ""
-        yield f"| {title} | {told} | {versus} |"
-        best = found if best is None or found.bleu()[0] > best.bleu()[0] else best
+        measured = lab.written(names, "+".join(names), cased=True)
+        ter = TER().corpus_score(measured.texts, [measured.target]).score
+        scores = "{:.1f} ± {:.1f} | {:.1f} | {:.1f} | {:.2f}".format(
+            *measured.bleu(), measured.chrf, ter, measured.perplexity
+        )
+        versus = measured.against(best) if best and len(names) > 1 else ""
+        yield f"| {title} | {scores} | {versus} |"
+        best = measured if best is None or measured.bleu()[0] > best.bleu()[0] else best
     yield f"\n{signature(cased=True, TER=TER())}"
 
 
@@ -418,8 +420,8 @@ def jean(lab: Translations) -> Iterator[str]:
         ("+ unknown words replaced", lab.measure(members[0], copy=True, listed=listed, **cased)),
         (f"ensemble of {len(members)} seeds", lab.measure(*members, copy=True, listed=listed, **cased)),
     ]
-    for number, (title, found) in enumerate(rungs):
-        yield f"| {title} | {found.row()} | {found.against(rungs[number - 1][1]) if number else ''} |"
+    for number, (title, measured) in enumerate(rungs):
+        yield f"| {title} | {measured.row()} | {measured.against(rungs[number - 1][1]) if number else ''} |"
     ratio = rungs[2][1].perplexity / rungs[1][1].perplexity
     yield f"\nPerplexity of the sampled softmax against the whole one: {100 * (ratio - 1):+.1f} %."
     yield f"\n{signature(cased=True)}"
@@ -459,11 +461,13 @@ def adaptation(lab: Translations) -> Iterator[str]:
         ("Tatoeba, then Multi30k, both seeds together", lab.measure(*tuned)),
     ]
     first = 0.0
-    for title, found in rows:
-        ter = TER(normalized=True).corpus_score(found.texts, [found.target]).score
+    for title, measured in rows:
+        ter = TER(normalized=True).corpus_score(measured.texts, [measured.target]).score
         first = first or ter
-        told = "{:.1f} ± {:.1f} | {:.1f} | {:.1f} | {:.2f}".format(*found.bleu(), found.chrf, ter, found.perplexity)
-        yield f"| {title} | {told} | {100 * (ter / first - 1):+.0f} % |"
+        scores = "{:.1f} ± {:.1f} | {:.1f} | {:.1f} | {:.2f}".format(
+            *measured.bleu(), measured.chrf, ter, measured.perplexity
+        )
+        yield f"| {title} | {scores} | {100 * (ter / first - 1):+.0f} % |"
     yield f"\n{signature(TER=TER(normalized=True))}"
 
 
@@ -486,19 +490,19 @@ def alignment(lab: Translations) -> Iterator[str]:
         names = model.task.evaluate([best.text for best, *_ in model.predict(source, dictionary={})])["names"]
         return f"| {title} | {head_name(*place)} | {100 * errors[place]:.1f} % | {names:.1f} % |"
 
-    one, many = (Predictor.open(lab.folder(cell)) for cell in alignment_cells())
-    source, target, _ = one.task.pairs("test")
-    errors = one.task.head_errors(one.looks(source, target))
-    yield row(one, "RNNsearch", (0, 0))
-    errors = many.task.head_errors(many.looks(source, target))
+    rnnsearch, transformer = (Predictor.open(lab.folder(cell)) for cell in alignment_cells())
+    source, target, _ = rnnsearch.task.pairs("test")
+    errors = rnnsearch.task.head_errors(rnnsearch.looks(source, target))
+    yield row(rnnsearch, "RNNsearch", (0, 0))
+    errors = transformer.task.head_errors(transformer.looks(source, target))
     last = max(layer for layer, _ in errors)
-    many.model.config = replace(many.model.config, alignment_layer=last, alignment_head=-1)
-    yield row(many, "Transformer, the last layer's mean", (last, -1))
+    transformer.model.config = replace(transformer.model.config, alignment_layer=last, alignment_head=-1)
+    yield row(transformer, "Transformer, the last layer's mean", (last, -1))
     for by, title in (("copied", "by the names of the validation split"), ("gold", "by its gold alignments")):
-        chosen = many.choose_head(by=by)
-        yield row(many, f"Transformer, chosen {title}", (chosen["layer"], chosen["head"]))
+        chosen = transformer.choose_head(by=by)
+        yield row(transformer, f"Transformer, chosen {title}", (chosen["layer"], chosen["head"]))
     Run.open(lab.folder(alignment_cells()[1])).note(alignment=chosen)
-    gold = [example.alignment for example in one.task.examples("test")]
+    gold = [example.alignment for example in rnnsearch.task.examples("test")]
     floor = alignment.alignment_error([{t: (s, t) for s, t in links}.values() for links in gold], gold)
     yield f"| the least possible with one link a word | | {100 * floor:.1f} % | |"
 

@@ -39,9 +39,9 @@ def ram(lab: Sights) -> Iterator[str]:
     """RAM and its controls."""
     yield "| | error | published | multiplications | minutes |\n|---|---|---|---|---|"
     for title, (cell, paper) in RAM.items():
-        found = lab.measure(cell)
-        cost = f"{found['multiplications']:,.0f}"
-        yield f"| {title} | {found['error']:.2f} | {paper} | {cost} | {found['minutes']:.0f} |"
+        measured = lab.measure(cell)
+        cost = f"{measured['multiplications']:,.0f}"
+        yield f"| {title} | {measured['error']:.2f} | {paper} | {cost} | {measured['minutes']:.0f} |"
 
 
 CATCH = Cell("ram-catch", "ram-catch", 20)
@@ -49,10 +49,10 @@ CATCH = Cell("ram-catch", "ram-catch", 20)
 
 def catch(lab: Sights) -> Iterator[str]:
     """The game of Catch: balls caught."""
-    found = lab.measure(CATCH)
-    shown = {name: value for name, value in found.items() if name not in ("made", "minutes")}
+    measured = lab.measure(CATCH)
+    shown = {name: value for name, value in measured.items() if name not in ("made", "minutes")}
     yield "| " + " | ".join([*shown, "minutes"]) + " |\n|" + "---|" * (len(shown) + 1)
-    yield "| " + " | ".join([*(f"{value:,.2f}" for value in shown.values()), f"{found['minutes']:.0f}"]) + " |"
+    yield "| " + " | ".join([*(f"{value:,.2f}" for value in shown.values()), f"{measured['minutes']:.0f}"]) + " |"
 
 
 SEEDS = 3
@@ -78,9 +78,9 @@ def stn(lab: Sights) -> Iterator[str]:
     """Spatial transformers and networks without."""
     yield "| | error, mean of the seeds | published | parameters | minutes each |\n|---|---|---|---|---|"
     for title, (*_, paper) in STN.items():
-        told, minutes = lab.mean(stn_row(title), "error")
+        error, minutes = lab.mean(stn_row(title), "error")
         parameters = lab.measure(stn_row(title)[0])["parameters"]
-        yield f"| {title} | {told} | {paper} | {parameters:,.0f} | {minutes} |"
+        yield f"| {title} | {error} | {paper} | {parameters:,.0f} | {minutes} |"
 
 
 DRAW = {
@@ -98,8 +98,8 @@ def draw(lab: Sights) -> Iterator[str]:
     """DRAW: pictures and classes."""
     yield "| | got | published | parameters | minutes |\n|---|---|---|---|---|"
     for title, (cell, metric, paper) in DRAW.items():
-        told, minutes = lab.mean([cell], metric)
-        yield f"| {title} | {told} | {paper} | {lab.measure(cell)['parameters']:,.0f} | {minutes} |"
+        bound, minutes = lab.mean([cell], metric)
+        yield f"| {title} | {bound} | {paper} | {lab.measure(cell)['parameters']:,.0f} | {minutes} |"
 
 
 FEWER = "epochs=50"  # a third of what clutter gets
@@ -129,8 +129,8 @@ def cost(lab: Sights) -> Iterator[str]:
     curves: dict[str, list[tuple[int, float, float]]] = {title: [] for title in COST}
     for pixels in KINDS:
         for title, curve in curves.items():
-            found = lab.measure(COST[title][pixels])
-            curve.append((pixels, found["multiplications"], found["error"]))
+            measured = lab.measure(COST[title][pixels])
+            curve.append((pixels, measured["multiplications"], measured["error"]))
         shown = " | ".join(f"{curve[-1][2]:.2f} | {curve[-1][1]:,.0f}" for curve in curves.values())
         yield f"| {pixels} × {pixels} | {shown} |"
     lab.figure.parent.mkdir(parents=True, exist_ok=True)
@@ -192,19 +192,19 @@ def gazes(lab: Sights) -> Iterator[str]:
     heads = ("error", "published", "first object looked for first", "multiplications", "minutes")
     yield f"| | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}"
     for title, (cell, paper) in DRAM.items():
-        found = lab.measure(cell)
-        ordered = f"{100 * found['ordered']:.1f} %" if "ordered" in found else ""
-        cost = f"{found['multiplications']:,.0f}"
-        yield f"| {title} | {found['error']:.2f} | {paper} | {ordered} | {cost} | {found['minutes']:.0f} |"
+        measured = lab.measure(cell)
+        ordered = f"{100 * measured['ordered']:.1f} %" if "ordered" in measured else ""
+        cost = f"{measured['multiplications']:,.0f}"
+        yield f"| {title} | {measured['error']:.2f} | {paper} | {ordered} | {cost} | {measured['minutes']:.0f} |"
     yield "\n| | error after each fixation | minutes |\n|---|---|---|"
     for title, cell in FOVEAL.items():
-        found = lab.measure(cell)
-        each = ", ".join(f"{found[name]:.2f}" for name in sorted(found) if name.startswith("error_"))
-        yield f"| {title} | {each or format(found['error'], '.2f')} | {found['minutes']:.0f} |"
+        measured = lab.measure(cell)
+        errors = ", ".join(f"{measured[name]:.2f}" for name in sorted(measured) if name.startswith("error_"))
+        yield f"| {title} | {errors or format(measured['error'], '.2f')} | {measured['minutes']:.0f} |"
     yield "\n| | centre error, median pixels | overlap | minutes |\n|---|---|---|---|"
     for title, cell in TRACKER.items():
-        found = lab.measure(cell)
-        yield f"| {title} | {found['centre_error']:.2f} | {found['overlap']:.2f} | {found['minutes']:.1f} |"
+        measured = lab.measure(cell)
+        yield f"| {title} | {measured['centre_error']:.2f} | {measured['overlap']:.2f} | {measured['minutes']:.1f} |"
 
 
 TABLES = {

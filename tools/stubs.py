@@ -10,10 +10,10 @@ ROOT = Path(regard.__file__).parent
 
 def stubs() -> dict[Path, str]:
     """Where each stub belongs and what it should say."""
-    found = {ROOT / "__init__.pyi": _lazy.front_stub("regard", regard._HOMES, regard._ROOMS)}
+    files = {ROOT / "__init__.pyi": _lazy.front_stub("regard", regard._HOMES, regard._ROOMS)}
     for folder in (*parts.KINDS, "systems", "tasks"):
-        found[ROOT / folder / "__init__.pyi"] = _lazy.stub(f"regard.{folder}")
-    return found
+        files[ROOT / folder / "__init__.pyi"] = _lazy.stub(f"regard.{folder}")
+    return files
 
 
 if __name__ == "__main__":

@@ -72,21 +72,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--torch", action="append", metavar="VERSION", help="instead of floor and newest; may repeat")
     parser.add_argument("--python", metavar="PROGRAM", help="instead of those that are found")
     parser.add_argument("--home", type=Path, default=ROOT / ".versions", help="where the environments are")
-    given, for_pytest = parser.parse_known_args(arguments)
-    pythons = [given.python] if given.python else find_pythons()
+    options, for_pytest = parser.parse_known_args(arguments)
+    pythons = [options.python] if options.python else find_pythons()
     if not pythons:
         print(f"no Python ≥ {'.'.join(map(str, oldest_python()))} was found; name one with --python", file=sys.stderr)
         return 1
     rows, status = [], 0
-    for version in versions(given.torch, pythons):
+    for version in versions(options.torch, pythons):
         try:
-            python = make(version, given.home)
+            python = make(version, options.home)
         except Failed as error:
             print(f"{version.name}: {error}", file=sys.stderr)
             status = 1
             continue
-        about, counts, failures = run(python, for_pytest)
-        rows.append((about, counts))
+        description, counts, failures = run(python, for_pytest)
+        rows.append((description, counts))
         for failure in failures:
             print(f"{version.name}: {failure}", file=sys.stderr)
         status = status or int(bool(failures) or not counts)
@@ -100,8 +100,8 @@ def _project() -> dict:
 
 def floor() -> str:
     """The oldest torch that pyproject.toml allows."""
-    (found,) = [each for each in _project()["dependencies"] if each.startswith("torch>=")]
-    return found.removeprefix("torch>=")
+    (requirement,) = [dependency for dependency in _project()["dependencies"] if dependency.startswith("torch>=")]
+    return requirement.removeprefix("torch>=")
 
 
 def oldest_python() -> tuple[int, int]:
@@ -113,7 +113,7 @@ def oldest_python() -> tuple[int, int]:
 def versions(wanted: Iterable[str] | None, pythons: Sequence[str]) -> list[Version]:
     """What to test, given the Pythons, newest first."""
     if wanted is not None:
-        return [Version(f"torch-{each}", f"torch=={_prefix(each)}", tuple(reversed(pythons))) for each in wanted]
+        return [Version(f"torch-{number}", f"torch=={_prefix(number)}", tuple(reversed(pythons))) for number in wanted]
     oldest = f"torch=={_prefix(floor())}"
     return [Version("floor", oldest, tuple(reversed(pythons))), Version("newest", "torch", tuple(pythons))]
 
@@ -126,14 +126,14 @@ def find_pythons() -> list[str]:
     """Programs that run and can make environments, newest version first: on PATH, and pyenv's."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     names = ["python3", *(f"python3.{minor}" for minor in range(oldest_python()[1], 21))]
-    programs = [found for name in names if (found := shutil.which(name))]
-    programs += [str(found) for found in sorted(root.glob("versions/*/bin/python"))]
-    found: dict[tuple[int, ...], str] = {}
+    programs = [path for name in names if (path := shutil.which(name))]
+    programs += [str(path) for path in sorted(root.glob("versions/*/bin/python"))]
+    pythons: dict[tuple[int, ...], str] = {}
     for program in programs:
         version = _version(program)
         if version is not None and version[:2] >= oldest_python():
-            found.setdefault(version[:2], program)
-    return [found[version] for version in sorted(found, reverse=True)]
+            pythons.setdefault(version[:2], program)
+    return [pythons[version] for version in sorted(pythons, reverse=True)]
 
 
 def _version(program: str) -> tuple[int, ...] | None:
@@ -168,9 +168,9 @@ def make(version: Version, home: Path) -> Path:
     for program in version.pythons:
         folder = home / version.name
         python = folder / "bin" / "python"
-        wanted = _version(program)
-        if not (folder / ".ready").exists() or _version(str(python)) != wanted:
-            print(f"{version.name}: a new environment in {folder}, Python {'.'.join(map(str, wanted or ()))}")
+        needed = _version(program)
+        if not (folder / ".ready").exists() or _version(str(python)) != needed:
+            print(f"{version.name}: a new environment in {folder}, Python {'.'.join(map(str, needed or ()))}")
             subprocess.run([program, "-m", "venv", "--clear", str(folder)], check=True)
         try:
             _install(python, [*index(), "--upgrade", version.torch])
@@ -198,22 +198,23 @@ def _ask(python: Path, code: str) -> str:
     return subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def run(python: Path, more: Sequence[str] = ()) -> tuple[str, dict[str, Count], list[str]]:
+def run(python: Path, pytest_args: Sequence[str] = ()) -> tuple[str, dict[str, Count], list[str]]:
     """Which versions they are, how each topic went, and what failed."""
     code = "import sys, torch; print('torch', torch.__version__.split('+')[0] + ', Python', sys.version.split()[0])"
-    about = _ask(python, code)
-    print(about)
+    description = _ask(python, code)
+    print(description)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         done = subprocess.run(
-            [str(python), "-m", "pytest", *TESTS, "-p", "no:cacheprovider", f"--junitxml={report}", *more], cwd=ROOT
+            [str(python), "-m", "pytest", *TESTS, "-p", "no:cacheprovider", f"--junitxml={report}", *pytest_args],
+            cwd=ROOT,
         )
         if not report.exists():
-            return about, {}, [f"pytest ended with {done.returncode} and no report"]
+            return description, {}, [f"pytest ended with {done.returncode} and no report"]
         counts, failures = read(report)
     if done.returncode > 1:
         failures.append(f"pytest ended with {done.returncode}")
-    return about, counts, failures
+    return description, counts, failures
 
 
 def read(report: Path) -> tuple[dict[str, Count], list[str]]:
@@ -235,8 +236,8 @@ def read(report: Path) -> tuple[dict[str, Count], list[str]]:
 def table(rows: Sequence[tuple[str, dict[str, Count]]]) -> str:
     """In Markdown."""
     lines = [f"| | {' | '.join(TOPICS)} |", "|---" * (len(TOPICS) + 1) + "|"]
-    for about, counts in rows:
-        lines.append(f"| {about} | {' | '.join(str(counts.get(topic, '–')) for topic in TOPICS)} |")
+    for description, counts in rows:
+        lines.append(f"| {description} | {' | '.join(str(counts.get(topic, '–')) for topic in TOPICS)} |")
     return "\n".join(lines)
 
 

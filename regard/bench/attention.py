@@ -147,7 +147,7 @@ def _additive_step() -> Case:
 
 def _dot(
     name: str,
-    what: str,
+    variant: str,
     leading: tuple[int, ...],
     queries: int,
     keys: int,
@@ -158,7 +158,7 @@ def _dot(
     drop: float = 0.0,
 ) -> Case:
     """A score of the dot family at remembered keys, against SDPA on 4-D inputs and plain matrix products."""
-    made: dict[str, Callable[[], Score]] = {
+    builders: dict[str, Callable[[], Score]] = {
         "dot": Dot,
         "scaled_dot": ScaledDot,
         "general": partial(General, width, width),
@@ -166,7 +166,7 @@ def _dot(
         "cosine": partial(Cosine, gain=5.0),
         "gaussian": partial(Gaussian, width=4.0),
     }
-    score = made[name]()
+    score = builders[name]()
     attention = regard.Attention(score, dropout=drop)
     query = torch.randn(*leading, queries, width, requires_grad=True)
     key = torch.randn(*leading, keys, width, requires_grad=True)
@@ -211,7 +211,7 @@ def _dot(
     target = "≤ 1.05 × the fastest" + (", ≥ 1.5× eager" if large else "")
     contenders = {"ours": ours, "eager": eager, "sdpa": sdpa}
     passes = ("forward",) if step else ("forward", "forward+backward")
-    return Case(f"{name}, {what}", contenders, [query, key, value], target, passes, None if drop else 1e-3)
+    return Case(f"{name}, {variant}", contenders, [query, key, value], target, passes, None if drop else 1e-3)
 
 
 def _causal_bfloat16(length: int) -> Case:
@@ -264,8 +264,8 @@ def _window(name: str, kind: str, length: int) -> Case:
         """All keys, plainly; query by query, since all at once would take 8 GB and more."""
         assert isinstance(score, Additive)
         projected = query @ score.joint.weight[:, :width].T
-        each = [torch.tanh(projected[:, t : t + 1] + memory.key) @ score.v for t in range(queries)]
-        return torch.softmax(torch.stack(each, dim=1), dim=-1) @ key
+        weights = [torch.tanh(projected[:, t : t + 1] + memory.key) @ score.v for t in range(queries)]
+        return torch.softmax(torch.stack(weights, dim=1), dim=-1) @ key
 
     contenders = {
         "ours": lambda: local(query, memory).context,
@@ -301,7 +301,7 @@ def _grouped(batch: int = 8, length: int = 2048) -> Case:
     and against SDPA with keys that are repeated at the call, as Hugging Face's models do."""
     query = torch.randn(batch, 8, 1, 64)
     key, value = (torch.randn(batch, 2, length, 64) for _ in range(2))
-    many = [tensor.repeat_interleave(4, dim=1) for tensor in (key, value)]
+    repeated = [tensor.repeat_interleave(4, dim=1) for tensor in (key, value)]
 
     def repeating() -> Tensor:
         again = [tensor.repeat_interleave(4, dim=1) for tensor in (key, value)]
@@ -309,7 +309,7 @@ def _grouped(batch: int = 8, length: int = 2048) -> Case:
 
     contenders = {
         "ours": lambda: regard.attend(query, key, value, grouped=True).context,
-        "repeated": lambda: regard.attend(query, many[0], many[1]).context,
+        "repeated": lambda: regard.attend(query, repeated[0], repeated[1]).context,
         "sdpa": repeating,
     }
     work = f"grouped queries, 8 heads of 64 at 2 of keys, B={batch} T=1 S={length}"

@@ -95,16 +95,16 @@ def _layer(
 ) -> Case:
     """One layer with its projections; self-loops as PyG's layers make them, which they do anew at each call. If edges
     have features, ``wide`` numbers each, self-loops are in the index: PyG's would be filled up at each call, too."""
-    dim, more = heads * width, {} if wide is None else {"edge_dim": wide}
+    dim, options = heads * width, {} if wide is None else {"edge_dim": wide}
     index = torch.randint(nodes, (2, edges))
     x = torch.randn(nodes, dim)
     graph = Edges(index, nodes, self_loops=True)
     if kind == "dot":
-        theirs = pyg.nn.TransformerConv(dim, width, heads=heads, root_weight=False, bias=False, **more)
+        theirs = pyg.nn.TransformerConv(dim, width, heads=heads, root_weight=False, bias=False, **options)
         index = graph.index  # this one adds no loops
     else:
-        more = more if wide is None else {**more, "add_self_loops": False}
-        theirs = (pyg.nn.GATConv if kind == "GAT" else pyg.nn.GATv2Conv)(dim, width, heads=heads, bias=False, **more)
+        options = options if wide is None else {**options, "add_self_loops": False}
+        theirs = (pyg.nn.GATConv if kind == "GAT" else pyg.nn.GATv2Conv)(dim, width, heads=heads, bias=False, **options)
         index = index if wide is None else graph.index
     ours = _ours(kind, theirs, heads, width, wide)
     parameters = [p for p in theirs.parameters() if p.requires_grad]

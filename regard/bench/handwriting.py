@@ -74,19 +74,21 @@ def training(lines: int, points: int, hidden: int, text: bool = True) -> Case:
     return Case(work, contenders, list(model.parameters()), "≥ 1.3 × eager", passes, tolerance=1e-3)
 
 
-def plain_window(model: Handwriting, h: Tensor, kappa: Tensor, places: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+def plain_window(
+    model: Handwriting, h: Tensor, kappa: Tensor, places: Tensor, one_hot: Tensor
+) -> tuple[Tensor, Tensor]:
     """κ and what the window reads."""
     alpha, beta, step = model.window.query(h).exp().chunk(3, -1)
     kappa = kappa + step
     phi = (alpha[..., None] * torch.exp(-beta[..., None] * (kappa[..., None] - places) ** 2)).sum(1)
-    return kappa, (phi[:, None] @ known)[:, 0]
+    return kappa, (phi[:, None] @ one_hot)[:, 0]
 
 
 @torch.no_grad()
 def plain_writing(model: Handwriting, batch: Batch, points: int) -> Tensor:
     """The same points, written plainly."""
     config, lines = model.config, len(batch["points"])
-    known = functional.one_hot(batch["text"], config.characters).float()
+    one_hot = functional.one_hot(batch["text"], config.characters).float()
     places, noise = torch.arange(TEXT), torch.stack([torch.from_numpy(noise_of(s, points)) for s in range(lines)], 1)
     states = [(torch.zeros(lines, config.hidden), torch.zeros(lines, config.hidden)) for _ in model.cells]
     kappa, read = torch.zeros(lines, config.window), torch.zeros(lines, config.characters)
@@ -96,14 +98,14 @@ def plain_writing(model: Handwriting, batch: Batch, points: int) -> Tensor:
         for n, cell in enumerate(model.cells):
             states[n] = cell(torch.cat([point, read, *below], -1), states[n])
             if n == 0:
-                kappa, read = plain_window(model, states[0][0], kappa, places, known)
+                kappa, read = plain_window(model, states[0][0], kappa, places, one_hot)
             below = [states[n][0]]
         raw = model.output(torch.cat([h for h, _ in states], -1))
         pen, weights, mx, my, sx, sy, rho = raw.split([1, *[count] * 6], -1)
         total = torch.softmax(weights, -1).cumsum(-1)
         chosen = (total < drawn[:, :1]).sum(-1).clamp(max=count - 1)
-        mx, my, sx, sy, rho = (each[rows, chosen] for each in (mx, my, sx, sy, rho))
-        sx, sy = (each.clamp(min=math.log(config.least)).exp() for each in (sx, sy))
+        mx, my, sx, sy, rho = (parameter[rows, chosen] for parameter in (mx, my, sx, sy, rho))
+        sx, sy = (parameter.clamp(min=math.log(config.least)).exp() for parameter in (sx, sy))
         rho, first, second = CORRELATION * torch.tanh(rho), drawn[:, 2], drawn[:, 3]
         y = my + sy * (rho * first + torch.sqrt(1 - rho**2) * second)
         up = (drawn[:, 1] < torch.sigmoid(pen[:, 0])).float()
@@ -114,15 +116,15 @@ def plain_writing(model: Handwriting, batch: Batch, points: int) -> Tensor:
 
 def plain_lowest(model: Handwriting, cell: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     """The states of the lowest layer, and what the window between its steps reads."""
-    config, given = model.config, batch["points"][:, :-1]
-    lines, known = len(given), functional.one_hot(batch["text"], config.characters).float()
+    config, points = model.config, batch["points"][:, :-1]
+    lines, one_hot = len(points), functional.one_hot(batch["text"], config.characters).float()
     places = torch.arange(TEXT)
     h, c = torch.zeros(lines, config.hidden), torch.zeros(lines, config.hidden)
     kappa, read = torch.zeros(lines, config.window), torch.zeros(lines, config.characters)
     states, reads = [], []
-    for point in given.unbind(1):
+    for point in points.unbind(1):
         h, c = cell(torch.cat([point, read], -1), (h, c))
-        kappa, read = plain_window(model, h, kappa, places, known)
+        kappa, read = plain_window(model, h, kappa, places, one_hot)
         states.append(h)
         reads.append(read)
     return torch.stack(states, 1), torch.stack(reads, 1)
@@ -130,16 +132,16 @@ def plain_lowest(model: Handwriting, cell: nn.Module, batch: Batch) -> tuple[Ten
 
 def plain_loss(model: Handwriting, batch: Batch) -> Tensor:
     """The same loss, written plainly."""
-    config, given, target = model.config, batch["points"][:, :-1], batch["points"][:, 1:]
-    seen, states, cells = [given], list[Tensor](), list(model.cells)
+    config, points, target = model.config, batch["points"][:, :-1], batch["points"][:, 1:]
+    inputs, states, cells = [points], list[Tensor](), list(model.cells)
     if config.characters:
         state, read = plain_lowest(model, cells.pop(0), batch)
-        seen.append(read)
+        inputs.append(read)
         states.append(state)
     for cell in cells:
         layer = nn.LSTM(cell.input_size, cell.hidden_size, batch_first=True, device="meta")
         weights = {f"{name}_l0": parameter for name, parameter in cell.named_parameters()}
-        rows = torch.cat([*seen, *states[-1:]], -1)
+        rows = torch.cat([*inputs, *states[-1:]], -1)
         states.append(torch.func.functional_call(layer, weights, (rows,))[0])
     raw = model.output(torch.cat(states, -1))
     pen, weights, mean, deviation, rho = raw.split([1, *(config.mixtures * n for n in (1, 2, 2, 1))], -1)

@@ -147,15 +147,15 @@ def sampled(vocab: int = 30_000, few: int = 3000, rows: int = 1024, dim: int = 1
     drawn = torch.Generator().manual_seed(1)
     states = torch.randn(rows, dim, generator=drawn, requires_grad=True)
     # Like words: few of them are most of a text.
-    wanted = (torch.rand(rows, generator=drawn).pow(4) * (vocab - 4)).long() + 4
+    targets = (torch.rand(rows, generator=drawn).pow(4) * (vocab - 4)).long() + 4
     inputs = (states, output.weight, output.bias)
 
     def plain() -> Tensor:
-        return nn.functional.cross_entropy(output(states), wanted, reduction="sum")
+        return nn.functional.cross_entropy(output(states), targets, reduction="sum")
 
     contenders = {
-        "ours": lambda: sampled_cross_entropy(states, output, wanted, few).loss,
-        "full": lambda: cross_entropy(states, output, wanted).loss,
+        "ours": lambda: sampled_cross_entropy(states, output, targets, few).loss,
+        "full": lambda: cross_entropy(states, output, targets).loss,
         "eager": plain,
     }
     work = f"loss over {vocab:,} words, {few:,} sampled, {rows:,} rows of {dim}"

@@ -68,14 +68,14 @@ def measure(case: Case, threads: int, seconds: float = 1.0) -> list[Row]:
     torch.set_num_threads(threads)
     _same(case)
     rows = []
-    for which in case.passes:
+    for pass_name in case.passes:
         for tensor in case.inputs:
-            tensor.requires_grad_(which != "forward")
-        runs = {name: _run(contender, case.inputs, which) for name, contender in case.contenders.items()}
+            tensor.requires_grad_(pass_name != "forward")
+        runs = {name: _run(contender, case.inputs, pass_name) for name, contender in case.contenders.items()}
         quick = {name: run for name, run in runs.items() if name not in case.slow}
         memory = {name: _extra_megabytes(run) for name, run in quick.items()}
         times = _medians(quick, seconds) | {name: _once(runs[name]) for name in case.slow}
-        rows.append(Row(case.work, threads, which, times, memory, case.target))
+        rows.append(Row(case.work, threads, pass_name, times, memory, case.target))
     return rows
 
 
@@ -98,9 +98,9 @@ def report(
         peer: the contender that the line above the table names.
         versions: of the other libraries that were measured.
     """
-    about = machine()
-    about["versions"] |= versions
-    print(machine_line(about))
+    facts = machine()
+    facts["versions"] |= versions
+    print(machine_line(facts))
     print(
         f"Medians in milliseconds; `× {peer}` is how many times faster than {peer} ours is; MB is peak extra memory.\n"
     )
@@ -120,26 +120,26 @@ def report(
         raise ValueError(f"no row of this benchmark has {only!r} in its name")
     print(table(rows))
     if json_file is not None:
-        json_file.write_text(json.dumps({"machine": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+        json_file.write_text(json.dumps({"machine": facts, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
     return rows
 
 
-def machine_line(about: dict[str, Any]) -> str:
+def machine_line(facts: dict[str, Any]) -> str:
     """A machine in one line."""
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    return f"{about['processor']}, {about['cores']} cores; {versions}"
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    return f"{facts['processor']}, {facts['cores']} cores; {versions}"
 
 
 def table(rows: Sequence[Row]) -> str:
     """A Markdown table, aligned so that it reads well in a terminal too."""
-    others = list(dict.fromkeys(name for row in rows for name in row.milliseconds if name != "ours"))
-    head = ["work", "threads", "pass", "ours ms", *(f"{name} ms" for name in others)]
-    rival = "eager" if "eager" in others or not others else others[0]
-    head += [*(f"× {name}" for name in others), "MB ours", f"MB {rival}", "target"]
+    rivals = list(dict.fromkeys(name for row in rows for name in row.milliseconds if name != "ours"))
+    head = ["work", "threads", "pass", "ours ms", *(f"{name} ms" for name in rivals)]
+    rival = "eager" if "eager" in rivals or not rivals else rivals[0]
+    head += [*(f"× {name}" for name in rivals), "MB ours", f"MB {rival}", "target"]
     body = []
     for row in rows:
-        times = [_number(row.milliseconds.get(name)) for name in others]
-        ratios = [_number(row.ratio(name), 2) if name in row.milliseconds else "" for name in others]
+        times = [_number(row.milliseconds.get(name)) for name in rivals]
+        ratios = [_number(row.ratio(name), 2) if name in row.milliseconds else "" for name in rivals]
         memory = [_number(row.megabytes.get(name), 1) for name in ("ours", rival)]
         ours = _number(row.milliseconds["ours"])
         body.append([row.work, str(row.threads), row.which, ours, *times, *ratios, *memory, row.target])
@@ -195,8 +195,8 @@ def _same(case: Case) -> None:
             raise RuntimeError(f"{case.work}: {name} and ours differ by {worst:.2g}, so their times cannot be compared")
 
 
-def _run(contender: Contender, inputs: Sequence[Tensor], which: str) -> Callable[[], object]:
-    if which == "forward":
+def _run(contender: Contender, inputs: Sequence[Tensor], pass_name: str) -> Callable[[], object]:
+    if pass_name == "forward":
         return torch.no_grad()(contender)
 
     def forward_backward() -> None:
@@ -223,7 +223,7 @@ def _medians(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str,
             while len(turn) < TURN and sum(turn) < TURN_MILLISECONDS:
                 turn.append(_once(runs[name]))
             times[name] += turn
-    return {name: statistics.median(each) for name, each in times.items()}
+    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
 def _once(run: Callable[[], object]) -> float:

@@ -42,15 +42,15 @@ def restarts(tasks: int, number: int) -> Case:
     batch = _stories(tasks, 32)
     alone: list[tuple[MemN2N, dict[str, Tensor]]] = []
     for task in range(tasks):
-        own = {name: tensor[:, task : task + 1] for name, tensor in batch.items()}
-        own["story"] = own["story"][:, :, : MEMORY[task]]
-        alone += [(net.pick([task], restart), own) for restart in range(number)]
+        task_batch = {name: tensor[:, task : task + 1] for name, tensor in batch.items()}
+        task_batch["story"] = task_batch["story"][:, :, : MEMORY[task]]
+        alone += [(net.pick([task], restart), task_batch) for restart in range(number)]
 
     def together() -> Tensor:
         return net(batch)["loss"] / (tasks * number)
 
     def in_turn() -> Tensor:
-        return torch.stack([model(own)["loss"] for model, own in alone]).mean()
+        return torch.stack([model(task_batch)["loss"] for model, task_batch in alone]).mean()
 
     work = f"MemN2N, {tasks} tasks × {number} restarts, 32 questions each"
     inputs = [*net.parameters(), *(parameter for model, _ in alone for parameter in model.parameters())]
@@ -64,8 +64,8 @@ def _stories(tasks: int, rows: int) -> dict[str, Tensor]:
     for task in range(tasks):
         lengths = torch.randint(2, max(3, min(2 * LENGTHS[task], MEMORY[task]) + 1), (rows,))
         words = torch.randint(1, WORDS[task], (rows, story.shape[2], 7))
-        held = torch.arange(story.shape[2]) < lengths[:, None]
-        story[:, task] = torch.where(held[..., None], words, 0)
+        inside = torch.arange(story.shape[2]) < lengths[:, None]
+        story[:, task] = torch.where(inside[..., None], words, 0)
         question[:, task] = torch.randint(1, WORDS[task], (rows, 6))
         answer[:, task] = torch.randint(1, WORDS[task], (rows,))
     return {"story": story, "question": question, "answer": answer}

@@ -28,8 +28,8 @@ def tape(
 ) -> Case:
     """Copying a sequence, from its first vector to the loss; the gradients are those of all parameters."""
     model = NTM(Config(9, 8, rows=rows, reads=reads, writes=writes, hidden=hidden))
-    made = copy(np.random.default_rng(0), batch, length, 8)
-    inputs, wanted = torch.from_numpy(made["input"]), torch.from_numpy(made["target"])
+    sample = copy(np.random.default_rng(0), batch, length, 8)
+    inputs, wanted = torch.from_numpy(sample["input"]), torch.from_numpy(sample["target"])
 
     def loss(run: Callable[[Tensor], Tensor]) -> Callable[[], Tensor]:
         return lambda: functional.binary_cross_entropy_with_logits(run(inputs), wanted)
@@ -53,15 +53,15 @@ def eager(model: NTM, inputs: Tensor) -> Tensor:
     memory, weights, read = state.memory, state.weights, state.read
     recurrent = model.recurrent.weight.t()
     places = [width, width + 1, width + 2, width + 3]
-    seen = []
+    outputs = []
     for x in model.input(inputs).unbind(1):
         hidden = torch.tanh(torch.addmm(x, read, recurrent))
         raw = model.interface(hidden)
         looking = raw[:, : model.sizes[0]].unflatten(1, (heads, -1))
         key, gain, gate, sharpen, shift = looking.tensor_split(places, 2)
         key = key * (functional.softplus(gain) / key.norm(dim=2, keepdim=True).clamp_min(1e-8))
-        alike = torch.bmm(key, memory) / memory.norm(dim=1, keepdim=True).clamp_min(1e-8)
-        mixed = torch.lerp(weights, torch.softmax(alike, 2), torch.sigmoid(gate))
+        similarity = torch.bmm(key, memory) / memory.norm(dim=1, keepdim=True).clamp_min(1e-8)
+        mixed = torch.lerp(weights, torch.softmax(similarity, 2), torch.sigmoid(gate))
         reach = shifts // 2
         ring = torch.cat([mixed[..., -reach:], mixed, mixed[..., :reach]], 2)
         windows = ring.unfold(2, shifts, 1)  # (B, H, N, K), from the furthest move forward to the furthest back
@@ -73,10 +73,10 @@ def eager(model: NTM, inputs: Tensor) -> Tensor:
         if config.writes == 1:
             memory = torch.addcmul(memory, where, add.mT - erase.mT * memory)
         else:
-            kept = (1 - erase.unsqueeze(3) * where.unsqueeze(2)).prod(1)
-            memory = torch.baddbmm(memory * kept, add.mT, where)
-        seen.append(torch.cat([hidden, read], 1))
-    return model.output(torch.stack(seen, 1))
+            retained = (1 - erase.unsqueeze(3) * where.unsqueeze(2)).prod(1)
+            memory = torch.baddbmm(memory * retained, add.mT, where)
+        outputs.append(torch.cat([hidden, read], 1))
+    return model.output(torch.stack(outputs, 1))
 
 
 def public(model: NTM, inputs: Tensor) -> Tensor:
@@ -96,9 +96,9 @@ def public(model: NTM, inputs: Tensor) -> Tensor:
 
     outputs = []
     for t in range(inputs.shape[1]):
-        seen = torch.cat([inputs[:, t], read], 1)
+        joined = torch.cat([inputs[:, t], read], 1)
         hidden = torch.tanh(
-            functional.linear(seen, torch.cat([model.input.weight, model.recurrent.weight], 1), model.input.bias)
+            functional.linear(joined, torch.cat([model.input.weight, model.recurrent.weight], 1), model.input.bias)
         )
         readings = []
         written = memory
@@ -108,8 +108,8 @@ def public(model: NTM, inputs: Tensor) -> Tensor:
             gate = torch.sigmoid(layer(hidden, first + width + 1, 1))
             sharpen = 1 + functional.softplus(layer(hidden, first + width + 2, 1))
             shift = torch.softmax(layer(hidden, first + width + 3, shifts), 1)
-            alike = functional.cosine_similarity(memory, key.unsqueeze(1), dim=2, eps=1e-8)
-            mixed = gate * torch.softmax(gain * alike, 1) + (1 - gate) * before[h]
+            similarity = functional.cosine_similarity(memory, key.unsqueeze(1), dim=2, eps=1e-8)
+            mixed = gate * torch.softmax(gain * similarity, 1) + (1 - gate) * before[h]
             moved = torch.stack([turned(row, turn) for row, turn in zip(mixed, shift, strict=True)])
             sharp = moved**sharpen
             before[h] = sharp / (sharp.sum(1, keepdim=True) + 1e-16)

@@ -54,8 +54,8 @@ def llama(layers: int, width: int, length: int, way: str = "sdpa") -> tuple[Any,
     torch.manual_seed(0)
     heads = max(width // 64, 1)
     sizes = {"hidden_size": width, "num_hidden_layers": layers, "intermediate_size": 8 * width // 3}
-    more = {"vocab_size": 1000, "num_attention_heads": heads, "num_key_value_heads": heads, "use_cache": False}
-    model = hugging.LlamaModel(hugging.LlamaConfig(**sizes, **more, max_position_embeddings=length)).eval()
+    heads_options = {"vocab_size": 1000, "num_attention_heads": heads, "num_key_value_heads": heads, "use_cache": False}
+    model = hugging.LlamaModel(hugging.LlamaConfig(**sizes, **heads_options, max_position_embeddings=length)).eval()
     model.set_attn_implementation(way)
     return model, torch.randint(1000, (1, length), generator=torch.Generator().manual_seed(0))
 
@@ -79,8 +79,8 @@ def recorded(
         "alone": lambda: model(ids).last_hidden_state,
         "eager": lambda: eager(ids, output_attentions=True).last_hidden_state,
     }
-    what = "weights of one layer read" if read else "weights never read"
-    return Case(f"record, {what}, {_sizes(layers, width, length)}", contenders, (), target, ("forward",), 1e-3)
+    reading = "weights of one layer read" if read else "weights never read"
+    return Case(f"record, {reading}, {_sizes(layers, width, length)}", contenders, (), target, ("forward",), 1e-3)
 
 
 def implemented(
@@ -99,8 +99,8 @@ def implemented(
         "alone": lambda: forward("sdpa", False),
         "eager": lambda: forward("eager", True),
     }
-    what = "weights asked for" if weights else "weights not asked for"
-    work = f'attn_implementation="regard", {what}, {_sizes(layers, width, length)}'
+    reading = "weights asked for" if weights else "weights not asked for"
+    work = f'attn_implementation="regard", {reading}, {_sizes(layers, width, length)}'
     return Case(work, contenders, (), target, ("forward",), 1e-3)
 
 

@@ -61,8 +61,8 @@ def run(json_file: Path | None = None, quick: bool = False, only: str = "", mode
     servers = {name: batch for name, batch in {"one at a time": 1, "together": 32}.items() if only in name}
     if not servers:
         raise ValueError(f"no row of this benchmark has {only!r} in its name")
-    about = machine()
-    print(f"{machine_line(about)}; {model}\n")
+    facts = machine()
+    print(f"{machine_line(facts)}; {model}\n")
     measured: dict[tuple[str, int], list[Round]] = {(name, n): [] for n in (1, CLIENTS) for name in servers}
     seconds, rounds = (2.0, 1) if quick else (10.0, 3)
     with ExitStack() as stack:
@@ -70,9 +70,9 @@ def run(json_file: Path | None = None, quick: bool = False, only: str = "", mode
         for port in ports.values():
             asyncio.run(_clients(port, model, CLIENTS, 1.0))
         for _ in range(rounds):
-            for (name, clients), kept in measured.items():
-                kept.append(asyncio.run(_clients(ports[name], model, clients, seconds)))
-    rows = [_row(name, clients, kept) for (name, clients), kept in measured.items()]
+            for (name, clients), measurements in measured.items():
+                measurements.append(asyncio.run(_clients(ports[name], model, clients, seconds)))
+    rows = [_row(name, clients, measurements) for (name, clients), measurements in measured.items()]
     print("| server | clients | sentences/s | p50 ms | p95 ms |\n|---|---|---|---|---|")
     for row in rows:
         latency = f"{row.p50_milliseconds:,.0f} | {row.p95_milliseconds:,.0f}"
@@ -82,15 +82,15 @@ def run(json_file: Path | None = None, quick: bool = False, only: str = "", mode
         ratio = speed["together"] / speed["one at a time"]
         print(f"\nTogether is {ratio:.1f}× one at a time for {CLIENTS} clients; at least {TARGET:g}× is the aim.")
     if json_file is not None:
-        json_file.write_text(json.dumps({"machine": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+        json_file.write_text(json.dumps({"machine": facts, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
     return rows
 
 
 def _row(name: str, clients: int, rounds: list[Round]) -> Row:
     def median(part: float) -> float:
-        return statistics.median(1000 * each.times[int(part * (len(each.times) - 1))] for each in rounds)
+        return statistics.median(1000 * round_.times[int(part * (len(round_.times) - 1))] for round_ in rounds)
 
-    return Row(name, clients, statistics.median(each.rate for each in rounds), median(0.5), median(0.95))
+    return Row(name, clients, statistics.median(round_.rate for round_ in rounds), median(0.5), median(0.95))
 
 
 @contextmanager
@@ -114,8 +114,8 @@ async def _clients(port: int, model: str, clients: int, seconds: float) -> Round
     """Each of N clients asks one question after another for some seconds."""
     end = time.perf_counter() + seconds
     per_client = await asyncio.gather(*(_client(port, Path(model).name, number, end) for number in range(clients)))
-    answers = [answer for one in per_client for answer in one]
-    return Round(sum(came <= end for came, _ in answers) / seconds, sorted(took for _, took in answers))
+    answers = [answer for client_answers in per_client for answer in client_answers]
+    return Round(sum(arrival <= end for arrival, _ in answers) / seconds, sorted(took for _, took in answers))
 
 
 async def _client(port: int, name: str, number: int, end: float) -> list[tuple[float, float]]:

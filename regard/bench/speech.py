@@ -65,20 +65,20 @@ def features(seconds: float) -> Case:
 class _Plain:
     """Location-aware attention in plain PyTorch, its keys projected once."""
 
-    def __init__(self, score: LocationAware, heard: Tensor, lengths: Tensor):
-        self.score, self.heard = score, heard
-        self.key = score.key(heard)  # (B, S, D)
-        self.there = torch.arange(heard.shape[1]) < lengths[:, None]
+    def __init__(self, score: LocationAware, encoded: Tensor, lengths: Tensor):
+        self.score, self.encoded = score, encoded
+        self.key = score.key(encoded)  # (B, S, D)
+        self.present = torch.arange(encoded.shape[1]) < lengths[:, None]
 
     def start(self) -> Tensor:
-        return self.there / self.there.sum(-1, keepdim=True)
+        return self.present / self.present.sum(-1, keepdim=True)
 
     def look(self, query: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
         score = self.score
-        seen = score.location(score.convolution(last[:, None]).mT)
-        scores = torch.tanh(score.query(query)[:, None] + self.key + seen) @ score.v  # (B, S), after (B, S, D)
-        weights = torch.softmax(scores.masked_fill(~self.there, float("-inf")), -1)
-        return (weights[:, None] @ self.heard)[:, 0], weights
+        location = score.location(score.convolution(last[:, None]).mT)
+        scores = torch.tanh(score.query(query)[:, None] + self.key + location) @ score.v  # (B, S), after (B, S, D)
+        weights = torch.softmax(scores.masked_fill(~self.present, float("-inf")), -1)
+        return (weights[:, None] @ self.encoded)[:, 0], weights
 
 
 def _made(batch: int, length: int, width: int, kernel: int) -> tuple[LocationAware, Tensor, Tensor]:
@@ -89,10 +89,10 @@ def _made(batch: int, length: int, width: int, kernel: int) -> tuple[LocationAwa
 
 def step(batch: int, length: int, width: int, kernel: int) -> Case:
     """One query of a decoder."""
-    score, heard, lengths = _made(batch, length, width, kernel)
+    score, encoded, lengths = _made(batch, length, width, kernel)
     query, attention = torch.randn(batch, width), regard.Attention(score)
     with torch.no_grad():
-        memory, plain = attention.remember(heard, mask=masks.lengths(lengths)), _Plain(score, heard, lengths)
+        memory, plain = attention.remember(encoded, mask=masks.lengths(lengths)), _Plain(score, encoded, lengths)
         state, last = attention.start(memory), plain.start()
     contenders: dict[str, Callable[[], Tensor]] = {
         "ours": lambda: attention(query[:, None], memory, state=state).context[:, 0],
@@ -104,28 +104,28 @@ def step(batch: int, length: int, width: int, kernel: int) -> Case:
 
 def steps(batch: int, queries: int, length: int, width: int, kernel: int) -> Case:
     """The queries of a transcript, each after the weights of that before, and the gradients of all."""
-    score, heard, lengths = _made(batch, length, width, kernel)
+    score, encoded, lengths = _made(batch, length, width, kernel)
     query, attention = torch.randn(batch, queries, width), regard.Attention(score)
 
     def ours() -> Tensor:
-        memory = attention.remember(heard, mask=masks.lengths(lengths))
+        memory = attention.remember(encoded, mask=masks.lengths(lengths))
         state, contexts = attention.start(memory), []
-        for one in query.unbind(1):
-            out = attention(one[:, None], memory, state=state)
+        for query_t in query.unbind(1):
+            out = attention(query_t[:, None], memory, state=state)
             state = out.state
             contexts.append(out.context[:, 0])
         return torch.stack(contexts, 1)
 
     def eager() -> Tensor:
-        plain = _Plain(score, heard, lengths)
+        plain = _Plain(score, encoded, lengths)
         last, contexts = plain.start(), []
-        for one in query.unbind(1):
-            context, last = plain.look(one, last)
+        for query_t in query.unbind(1):
+            context, last = plain.look(query_t, last)
             contexts.append(context)
         return torch.stack(contexts, 1)
 
     work = f"location-aware, B={batch} T={queries} S={length} D={width}, kernel {kernel}"
-    inputs = [query, heard, *score.parameters()]
+    inputs = [query, encoded, *score.parameters()]
     return Case(work, {"ours": ours, "eager": eager}, inputs, "≥ 3× eager", ("forward+backward",), 1e-3)
 
 
@@ -154,10 +154,10 @@ def pyramids(batch: int = 16, frames: int = 400, tokens: int = 20, width: int = 
             model.zero_grad()
             model(data)["loss"].backward()
 
-        each = _milliseconds(train, seconds)
-        flat = flat or each
+        milliseconds = _milliseconds(train, seconds)
+        flat = flat or milliseconds
         name = f"1 layer + {pyramid} pyramidal" if pyramid else "1 layer"
-        lines.append(f"| {name} | {-(-frames // 2**pyramid)} | {each:.0f} | {flat / each:.2f} |")
+        lines.append(f"| {name} | {-(-frames // 2**pyramid)} | {milliseconds:.0f} | {flat / milliseconds:.2f} |")
     # As deep as the pyramid, without halving.
     deep = attention_recognizer.Config(30, 120, listener=width, layers=4, cell="lstm", decoder=2 * width, kernel=31)
     level = attention_recognizer.AttentionRecognizer(deep)
@@ -187,8 +187,8 @@ def utterances(lengths: tuple[int, ...] = (1, 4, 10), seconds: float = 1.0) -> l
             decode.beam(model, batch, size=4, max_length=model.limit(batch))
 
         with torch.inference_mode():
-            each = _milliseconds(recognize, seconds)
-        lines.append(f"| {length} | {each:.0f} | {each / 1000 / length:.3f} |")
+            milliseconds = _milliseconds(recognize, seconds)
+        lines.append(f"| {length} | {milliseconds:.0f} | {milliseconds / 1000 / length:.3f} |")
     return lines
 
 

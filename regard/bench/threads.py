@@ -74,7 +74,7 @@ def run(json_file: Path | None = None, quick: bool = False, only: str = "") -> l
             with _busy_loops(busy, (seconds + 20) * len(chosen)):
                 for way, environment in chosen.items():
                     rates[way][busy].append(_steps(environment, seconds, spare=way == OURS))
-    rows = [Row(way, *(statistics.median(each[busy]) for busy in (False, True))) for way, each in rates.items()]
+    rows = [Row(way, *(statistics.median(samples[busy]) for busy in (False, True))) for way, samples in rates.items()]
     print(machine_line(machine()))
     first = rows[0]
     body = [
@@ -98,10 +98,10 @@ def _steps(environment: dict[str, str], seconds: float, spare: bool) -> float:
 
 
 @contextmanager
-def _busy_loops(wanted: bool, seconds: float) -> Iterator[None]:
+def _busy_loops(busy: bool, seconds: float) -> Iterator[None]:
     """A loop for each core, each of which ends by itself."""
     code = f"import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
-    loops = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count() or 1)] if wanted else []
+    loops = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count() or 1)] if busy else []
     try:
         yield
     finally:

@@ -149,8 +149,8 @@ def run(
     chosen = {name: part for name, part in parts.items() if only in name}
     if not chosen:
         raise ValueError(f"no part of this benchmark has {only!r} in its name: {'; '.join(parts)}")
-    about = machine()
-    print(f"{machine_line(about)}; {THREADS} threads\n")
+    facts = machine()
+    print(f"{machine_line(facts)}; {THREADS} threads\n")
     _heap.keep()  # as `regard train` and `regard predict` do
     measured: dict[str, list[Any]] = {}
     before = torch.get_num_threads()
@@ -165,7 +165,7 @@ def run(
         print(f"{TABLES[name](rows)}\n")
     if json_file is not None:
         written = {name: [asdict(row) for row in rows] for name, rows in measured.items()}
-        json_file.write_text(json.dumps({"machine": about, **written}, indent=1) + "\n")
+        json_file.write_text(json.dumps({"machine": facts, **written}, indent=1) + "\n")
     return measured
 
 
@@ -184,10 +184,10 @@ def _profile(work: str, system: str, quick: bool) -> list[Profile]:
     with FlopCounterMode(display=False, custom_mapping=_UNCOUNTED) as counter:
         step()
     products = sum(spent.pop(name, 0.0) for name in PRODUCTS)
-    others = sorted(spent.items(), key=lambda item: -item[1])[:3]
+    slowest = sorted(spent.items(), key=lambda item: -item[1])[:3]
     outside = max(milliseconds - products - sum(spent.values()), 0.0)
     rate = counter.get_total_flops() / products / 1e6
-    return [Profile(f"{work} {system}", milliseconds, products, rate, _best_rate(), outside, tuple(others))]
+    return [Profile(f"{work} {system}", milliseconds, products, rate, _best_rate(), outside, tuple(slowest))]
 
 
 PRODUCTS = (
@@ -206,9 +206,9 @@ def _linear_flops(x: Any, weight: Any, *_: Any, out_shape: Any = None, **__: Any
     return 2 * math.prod(x) * out_shape[-1]
 
 
-def _recurrent_flops(x: Any, given: Any, fed: Any, *_: Any, **__: Any) -> int:
+def _recurrent_flops(x: Any, input_weight: Any, hidden_weight: Any, *_: Any, **__: Any) -> int:
     """An LSTM's layer over (T, N, D); twice that for its gradients, which get the same first arguments."""
-    return 2 * math.prod(x[:-1]) * (math.prod(given) + math.prod(fed))
+    return 2 * math.prod(x[:-1]) * (math.prod(input_weight) + math.prod(hidden_weight))
 
 
 _UNCOUNTED = {
@@ -285,11 +285,11 @@ def _times(step: Callable[[], Any], least: float) -> list[float]:
 def sentences(count: int) -> list[str]:
     """Made-up English of the kind that the shipped translator knows, always the same."""
     draw = random.Random(0)
-    who = ("I", "We", "They", "My brother", "The old woman", "Our teacher", "Nobody", "The man at the door")
-    did = ("saw", "bought", "forgot", "wanted", "could not find", "asked about", "lost")
-    what = ("the red car", "a book", "the keys to the house", "her letter", "some bread", "the answer", "a dog")
-    when = ("yesterday", "last night", "before it was dark", "two weeks ago", "on the way to school", "again", "")
-    drawn = (" ".join(filter(None, map(draw.choice, (who, did, what, when)))) for _ in range(count))
+    subjects = ("I", "We", "They", "My brother", "The old woman", "Our teacher", "Nobody", "The man at the door")
+    verbs = ("saw", "bought", "forgot", "wanted", "could not find", "asked about", "lost")
+    objects = ("the red car", "a book", "the keys to the house", "her letter", "some bread", "the answer", "a dog")
+    times = ("yesterday", "last night", "before it was dark", "two weeks ago", "on the way to school", "again", "")
+    drawn = (" ".join(filter(None, map(draw.choice, (subjects, verbs, objects, times)))) for _ in range(count))
     return [f"{sentence}." for sentence in drawn]
 
 
@@ -334,10 +334,10 @@ def _engines(count: int, rounds: int) -> list[Engine]:
     ours = Predictor.open(MODEL)
     try:
         pairs = ours.task.pairs("test")
-        inputs, wanted = pairs.source[:count], pairs.target[:count]
+        inputs, references = pairs.source[:count], pairs.target[:count]
     except ValueError as error:
         print(f"  no BLEU: {error}", file=sys.stderr)
-        inputs, wanted = sentences(count), None
+        inputs, references = sentences(count), None
     with tempfile.TemporaryDirectory() as folder:
         contenders = _contenders(ours, Path(folder))
         times: dict[tuple[str, str], list[float]] = {name: [] for name in contenders}
@@ -351,7 +351,7 @@ def _engines(count: int, rounds: int) -> list[Engine]:
     rows = []
     for (engine, search), outputs in answers.items():
         rate = len(inputs) / statistics.median(times[engine, search])
-        bleu = None if wanted is None else ours.task.compare(outputs, wanted)["bleu"]
+        bleu = None if references is None else ours.task.compare(outputs, references)["bleu"]
         same = sum(a == b for a, b in zip(outputs, answers["ours", search], strict=True)) / len(inputs)
         rows.append(Engine(engine, search, len(inputs), rate, bleu, 100 * same))
     return rows
@@ -359,16 +359,16 @@ def _engines(count: int, rounds: int) -> list[Engine]:
 
 def _contenders(ours: Any, folder: Path) -> dict[tuple[str, str], Answer]:
     """(engine, search) → from sentences to sentences. An engine that is not installed is left out, and said so."""
-    usual = f"beam {ours.config.size}"
+    search = f"beam {ours.config.size}"
     greedy = type(ours)(ours.model, ours.task, ours.recipe.change(["decode.method=greedy"]), ours.name)
     engines: dict[tuple[str, str], Answer] = {
-        ("ours", usual): partial(_ours, ours),
+        ("ours", search): partial(_ours, ours),
         ("ours", "greedy"): partial(_ours, greedy),
-        ("ours, int8", usual): partial(_ours, Predictor.open(MODEL).int8()),
+        ("ours, int8", search): partial(_ours, Predictor.open(MODEL).int8()),
     }
     makers: dict[tuple[str, str], Callable[[], Answer]] = {
-        ("ctranslate2", usual): partial(_ctranslate2, ours, folder / "float32", None),
-        ("ctranslate2, int8", usual): partial(_ctranslate2, ours, folder / "int8", "int8"),
+        ("ctranslate2", search): partial(_ctranslate2, ours, folder / "float32", None),
+        ("ctranslate2, int8", search): partial(_ctranslate2, ours, folder / "int8", "int8"),
         ("onnxruntime", "greedy"): partial(_onnxruntime, ours, folder / "onnx"),
     }
     for name, maker in makers.items():
@@ -394,10 +394,10 @@ def _ctranslate2(trained: Any, folder: Path, quantization: str | None) -> Answer
 
     def answer(inputs: Sequence[str]) -> list[str]:
         tokens = [
-            each.tokens for each in source.encode_batch([clean(text) for text in inputs], add_special_tokens=False)
+            item.tokens for item in source.encode_batch([clean(text) for text in inputs], add_special_tokens=False)
         ]
         translations = translator.translate_batch(tokens, **options)
-        return [target.decode(map(target.backend.token_to_id, each.hypotheses[0])) for each in translations]
+        return [target.decode(map(target.backend.token_to_id, item.hypotheses[0])) for item in translations]
 
     return answer
 
@@ -421,8 +421,8 @@ def _onnxruntime(trained: Any, folder: Path) -> Answer:
             state = start.run(None, {name: tensor.numpy() for name, tensor in batch.items()})
             token, ended, written = np.full(len(rows), BOS), np.zeros(len(rows), bool), []
             for _ in range(int(batch["source_lengths"].max() * config.ratio) + config.extra):
-                given = {f"state_{number}": tensor for number, tensor in enumerate(state)}
-                log_probs, _, *state = step.run(None, {"token": token, **given})
+                state_feed = {f"state_{number}": tensor for number, tensor in enumerate(state)}
+                log_probs, _, *state = step.run(None, {"token": token, **state_feed})
                 token = log_probs.argmax(-1)
                 written.append(token)
                 ended |= token == EOS

@@ -82,12 +82,12 @@ def one_by_one(location: Tensor, image: Tensor, size: int, scales: int) -> Tenso
         side = size << scale
         margin = side // 2 + 1
         padded = functional.pad(image, (margin, margin, margin, margin))
-        seen = []
+        crops = []
         for b in range(batch):
             left = int(torch.floor((location[b, 0] + 1) * width / 2 - side / 2 + 0.5)) + margin
             top = int(torch.floor((location[b, 1] + 1) * height / 2 - side / 2 + 0.5)) + margin
-            seen.append(padded[b, :, top : top + side, left : left + side])
-        square = torch.stack(seen)
+            crops.append(padded[b, :, top : top + side, left : left + side])
+        square = torch.stack(crops)
         patches.append(functional.avg_pool2d(square, 1 << scale) if scale else square)
     return torch.stack(patches, 2)
 
@@ -145,8 +145,8 @@ def speed(batch: int = 128, seconds: float = 1.0) -> list[str]:
     for kind, how in kinds:
         task = Digits(Config(kind=kind, drawn=2000, batch=batch, distortion=how or "RTS"))
         batches = chain.from_iterable(repeat(task.loader("train")))
-        each = _milliseconds(partial(next, batches), seconds)
-        lines.append(f"| {kind} {how} | {1000 * batch / each:,.0f} |")
+        milliseconds = _milliseconds(partial(next, batches), seconds)
+        lines.append(f"| {kind} {how} | {1000 * batch / milliseconds:,.0f} |")
     return lines
 
 

@@ -31,15 +31,15 @@ def _explain(error: Exception) -> str:
     if isinstance(error, ValueError | OSError | FloatingPointError):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
-    if not Path(place.filename).is_relative_to(HOME) and (theirs := _somebody_elses(error)):
-        return f"{theirs.filename}, line {theirs.lineno}: {type(error).__name__}: {error}"
+    if not Path(place.filename).is_relative_to(HOME) and (user_frame := _frame_of_user_code(error)):
+        return f"{user_frame.filename}, line {user_frame.lineno}: {type(error).__name__}: {error}"
     return f"a fault of regard's own, {type(error).__name__}: {error}. Please report what --traceback shows"
 
 
 HOME = Path(__file__).parents[1]
 
 
-def _somebody_elses(error: Exception) -> traceback.FrameSummary | None:
+def _frame_of_user_code(error: Exception) -> traceback.FrameSummary | None:
     """Where code that is neither ours nor a library's, such as a system of the user's own, called what failed."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         place = Path(frame.filename)

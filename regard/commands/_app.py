@@ -18,8 +18,8 @@ except ModuleNotFoundError as error:
 
 def examples(*commands: str) -> str:
     """What stands below a command's help, a line each."""
-    kept = "\b"  # click would join the lines otherwise
-    return "\n".join([kept, "Examples:", *(f"  regard {command}" for command in commands)])
+    no_wrap = "\b"  # click would join the lines otherwise
+    return "\n".join([no_wrap, "Examples:", *(f"  regard {command}" for command in commands)])
 
 
 # Plain help and errors: they read the same in a terminal, a pipe and a log.
@@ -39,8 +39,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from regard import __version__
 
         print(f"regard {__version__}")
@@ -93,10 +93,10 @@ def rescored(model: Any, other: str | None, weight: float | None, trust: bool) -
 
 def typed() -> str:
     """This program as one types it here."""
-    path, here = Path(sys.argv[0]).absolute(), Path.cwd()
+    path, folder = Path(sys.argv[0]).absolute(), Path.cwd()
     if path.name != "regard":
         return "regard"
     on_path = shutil.which("regard")
     if on_path and Path(on_path).absolute() == path:
         return "regard"
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)

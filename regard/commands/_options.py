@@ -23,32 +23,32 @@ class Option(NamedTuple):
     about: str = ""
 
 
-def split(given: Sequence[str], known: Mapping[str, Option], name: str) -> tuple[list[str], dict[str, Any]]:
+def split(arguments: Sequence[str], accepted: Mapping[str, Option], name: str) -> tuple[list[str], dict[str, Any]]:
     """What was typed, split into words and options.
 
-    A word with an equals sign is an option if its key is one, or almost one. ``--key value`` is taken, too, as older
-    versions had it.
+    A word with an equals sign is an option if its key is one of the accepted, or almost one. ``--key value`` is taken,
+    too, as older versions had it.
     """
     from regard import _settings
 
-    words, options, waiting = [], {}, list(given)
-    while waiting:
-        word = waiting.pop(0)
+    words, options, pending = [], {}, list(arguments)
+    while pending:
+        word = pending.pop(0)
         key, equals, value = word.partition("=")
-        if equals and key not in known and RENAMED.get(key) in known:
+        if equals and key not in accepted and RENAMED.get(key) in accepted:
             key = RENAMED[key]
         if word.startswith("--") and len(word) > 2:
             flag = key[2:].replace("-", "_")
             key = RENAMED.get(flag, flag)
-            if key in known and not equals:
-                value = "true" if bool in _types(known[key].kind) else waiting.pop(0) if waiting else ""
+            if key in accepted and not equals:
+                value = "true" if bool in _types(accepted[key].kind) else pending.pop(0) if pending else ""
             word, equals = f"{key}={value}", "="
-        elif not equals or not key.isidentifier() or (key not in known and not _like(key, known)):
+        elif not equals or not key.isidentifier() or (key not in accepted and not _like(key, accepted)):
             words.append(word)
             continue
-        if key not in known:
-            raise ValueError(unknown(key, known, name))
-        options[key] = _settings.parse(value, known[key].kind, key)
+        if key not in accepted:
+            raise ValueError(unknown(key, accepted, name))
+        options[key] = _settings.parse(value, accepted[key].kind, key)
     return words, options
 
 
@@ -65,16 +65,18 @@ def of(method: Callable[..., Any], inputs: Callable[[], Mapping[str, Input]]) ->
     arguments = (inspect.getdoc(method) or "").partition("Args:\n")[2]
     abouts = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", arguments, re.MULTILINE))
     options: dict[str, Option] = {}
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        for number, (name, each) in enumerate(inputs().items()):
-            if not each.hidden and (number or isinstance(each, File)):
-                default = None if each.default is REQUIRED or isinstance(each, File) else each.default
-                about = " ".join(filter(None, [f"{each.title}." if each.title else "", each.about]))
-                options[name] = Option(each.python | None if each.optional else each.python, default, about)
-    for one in parameters:
-        if one.kind is one.KEYWORD_ONLY and one.name in hints:
-            default = None if one.default is one.empty else one.default
-            options[one.name] = Option(hints[one.name], default, " ".join(abouts.get(one.name, "").split()))
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        for number, (name, field) in enumerate(inputs().items()):
+            if not field.hidden and (number or isinstance(field, File)):
+                default = None if field.default is REQUIRED or isinstance(field, File) else field.default
+                about = " ".join(filter(None, [f"{field.title}." if field.title else "", field.about]))
+                options[name] = Option(field.python | None if field.optional else field.python, default, about)
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name in hints:
+            default = None if parameter.default is parameter.empty else parameter.default
+            options[parameter.name] = Option(
+                hints[parameter.name], default, " ".join(abouts.get(parameter.name, "").split())
+            )
     return options
 
 
@@ -122,11 +124,11 @@ def print_help(arguments: Sequence[str]) -> bool:
     """Print what a model takes, for ``regard predict NAME --help``; False if the command's own help should follow."""
     if not arguments or arguments[0] not in ("predict", "show") or not {"-h", "--help"} & set(arguments):
         return False
-    named = [word for word in arguments[1:] if not word.startswith("-")]
-    if not named:
+    names = [word for word in arguments[1:] if not word.startswith("-")]
+    if not names:
         return False
     try:
-        text = help_of(arguments[0], named[0])
+        text = help_of(arguments[0], names[0])
     except (ValueError, OSError):
         return False  # the command's own help, then
     print(text)
@@ -140,10 +142,10 @@ def _types(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) or (kind,)
 
 
-def _like(key: str, known: Any) -> list[str]:
-    return difflib.get_close_matches(key, list(known), n=1, cutoff=0.75)
+def _like(key: str, names: Any) -> list[str]:
+    return difflib.get_close_matches(key, list(names), n=1, cutoff=0.75)
 
 
-def _nearest(key: str, known: Any) -> str:
-    matches = _like(key, known) or difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
+def _nearest(key: str, names: Any) -> str:
+    matches = _like(key, names) or difflib.get_close_matches(key, list(names), n=1, cutoff=0.5)
     return f"did you mean {matches[0]!r}? " if matches else ""

@@ -19,10 +19,10 @@ def average_command(
     from regard import training
 
     run = training.Run.open(folder)
-    kept = [path for _, path in run.kept()[-last:]]
-    if not kept:
+    paths = [path for _, path in run.kept()[-last:]]
+    if not paths:
         raise ValueError(f"{folder} kept no models to average: train with keep=5, for example")
-    print(run.write_model("average", training.average(kept), {"averaged": len(kept)}))
+    print(run.write_model("average", training.average(paths), {"averaged": len(paths)}))
 
 
 @app.command("align")
@@ -40,13 +40,13 @@ def align_command(
     model = runs.load(folder, data=data)
     if not hasattr(model, "choose_head"):
         raise ValueError(f"{folder}: this kind of system ({model.task.kind}) has no heads to choose from")
-    chosen = model.choose_head(split)
-    run.note(alignment=chosen)
-    measured = {"gold": "1 − alignment error", "copied": "copied words that look at themselves"}[chosen["by"]]
-    print(f"layer.head  {measured}, {split}")
-    for name, share in chosen["heads"].items():
-        kept = name == head_name(chosen["layer"], chosen["head"])
-        print(f"{name:10} {100 * share:6.1f} %{'  kept' if kept else ''}")
+    choice = model.choose_head(split)
+    run.note(alignment=choice)
+    measure = {"gold": "1 − alignment error", "copied": "copied words that look at themselves"}[choice["by"]]
+    print(f"layer.head  {measure}, {split}")
+    for name, share in choice["heads"].items():
+        is_chosen = name == head_name(choice["layer"], choice["head"])
+        print(f"{name:10} {100 * share:6.1f} %{'  kept' if is_chosen else ''}")
 
 
 @app.command(

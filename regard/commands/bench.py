@@ -60,7 +60,7 @@ def _bench(name: str, json_file: Path | None, quick: bool, only: str, **more: An
     importlib.import_module(f"regard.bench.{name}").run(json_file=json_file, quick=quick, only=only, **more)
 
 
-def _described() -> Iterator[tuple[str, str]]:
+def _commands() -> Iterator[tuple[str, str]]:
     """Each command and what it measures, without importing torch."""
     for file in sorted(Path(__file__).parents[1].joinpath("bench").glob("*.py")):
         begins = f'"""``regard bench {file.stem}``: '
@@ -70,5 +70,5 @@ def _described() -> Iterator[tuple[str, str]]:
 
 
 _own: dict[str, Callable[..., None]] = {"attention": bench_attention, "translate": bench_translate}
-for _name, _about in _described():
+for _name, _about in _commands():
     bench.command(_name, help=_about)(_own.get(_name) or _plain(_name))

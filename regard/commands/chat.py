@@ -25,7 +25,7 @@ LOOK, NEW, HISTORY, END = "/look", "/new", "/history", "/quit"
 )
 def chat_command(
     where: Where,
-    given: Annotated[
+    options: Annotated[
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]", help="Fields that all questions share; KEY=@FILE reads a file."),
     ] = None,
@@ -40,14 +40,16 @@ def chat_command(
     from regard import runs
 
     model = runs.load(where, data=data, trust=trust)
-    said = getattr(model.task, "said", "text")
-    offered = getattr(model.Question, "inputs", {}).items()
-    inputs = {name: each for name, each in offered if name not in (said, "history") and not each.hidden}
-    kinds = {name: each.python | None if each.optional else each.python for name, each in inputs.items()}
-    known = {name: _options.Option(kind) for name, kind in kinds.items()}
-    words, fields = _options.split(given or [], known, where)
+    message_field = getattr(model.task, "said", "text")
+    question_inputs = getattr(model.Question, "inputs", {}).items()
+    inputs = {
+        name: field for name, field in question_inputs if name not in (message_field, "history") and not field.hidden
+    }
+    kinds = {name: field.python | None if field.optional else field.python for name, field in inputs.items()}
+    accepted = {name: _options.Option(kind) for name, kind in kinds.items()}
+    words, fields = _options.split(options or [], accepted, where)
     if words and "=" in words[0]:
-        raise ValueError(_options.unknown(words[0].partition("=")[0], known, where))
+        raise ValueError(_options.unknown(words[0].partition("=")[0], accepted, where))
     if words:
         raise ValueError(f"{words[0]!r} is no option KEY=VALUE; what you say is typed, a line a turn")
     fields = {name: _text(value) for name, value in fields.items()}
@@ -65,34 +67,34 @@ def chat_command(
 
 def talk(model: Any, fields: dict[str, Any], lines: Iterator[str]) -> Iterator[str]:
     """What is printed for each line that someone types. ``fields`` are those that all questions share."""
-    from regard.predictors import _asking
+    from regard.predictors import _questions
 
     follow = getattr(model.task, "follow", None)
-    said = getattr(model.task, "said", "text")
-    if follow is None or said not in model.Question.inputs or "history" not in model.Question.inputs:
+    message_field = getattr(model.task, "said", "text")
+    if follow is None or message_field not in model.Question.inputs or "history" not in model.Question.inputs:
         raise ValueError(f"{model.name}: its questions do not follow each other; ask it with regard predict")
-    _asking.asked(model.Question, {**fields, said: ""}, model.name)  # a wrong field is an error now, not after a line
-    changed: dict[str, Any] = {}
+    _questions.build(model.Question, {**fields, message_field: ""}, model.name)  # wrong fields are errors now
+    turn_fields: dict[str, Any] = {}
     last = None
     for line in lines:
         if line.strip() == END:
             return
         if line.strip() == NEW:
-            changed, last = {}, None
+            turn_fields, last = {}, None
             yield "(a new conversation)"
         elif line.strip() == HISTORY:
-            yield changed.get("history", "") or "(nothing was said yet)"
+            yield turn_fields.get("history", "") or "(nothing was said yet)"
         elif line.strip() == LOOK:
             pictures: list[str] = [] if last is None else [picture.terminal() for picture in last.pictures]
             yield "\n".join([*([] if last is None else last.notes), *pictures]) or "(nothing was looked at)"
         else:
-            question = model.Question(**{**fields, **changed, said: line})
+            question = model.Question(**{**fields, **turn_fields, message_field: line})
             (answer,) = model.ask([question])
             if isinstance(answer, ValueError):
                 yield f"({answer})"
                 continue
             last = dataclasses.replace(answer)
-            changed = {**changed, **follow(question, answer.text)}
+            turn_fields = {**turn_fields, **follow(question, answer.text)}
             yield answer.text
 
 

@@ -17,12 +17,12 @@ def data_list() -> None:
     """Print the known data sets, their licences, and where they lie on this machine."""
     from regard.data.download import SETS, locate
 
-    for name, known in SETS.items():
+    for name, dataset in SETS.items():
         try:
             place = str(locate(name))
         except ValueError:
             place = "not on this machine"
-        print(f"{name}: {known.about}\n  {known.licence}; {known.page}\n  {place}")
+        print(f"{name}: {dataset.about}\n  {dataset.licence}; {dataset.page}\n  {place}")
 
 
 @data_app.command("get")

@@ -38,5 +38,5 @@ def evaluate_command(
         print(json.dumps({**metrics, "signatures": model.signatures}, indent=1))
         return
     for name, value in metrics.items():
-        shown = f"{value:,.0f}" if value >= 1000 and value == int(value) else f"{value:.2f}"
-        print(f"{name:22} {shown:>9}  {model.signatures.get(name, '')}".rstrip())
+        text = f"{value:,.0f}" if value >= 1000 and value == int(value) else f"{value:.2f}"
+        print(f"{name:22} {text:>9}  {model.signatures.get(name, '')}".rstrip())

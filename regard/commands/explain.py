@@ -29,16 +29,16 @@ def explain_command(
 
     if limit < 1:
         raise ValueError(f"--limit is at least 1, not {limit}")
-    opened = runs.open_run(where, which, data)
-    kind = opened.task.kind
-    loader = opened.task.loader(split, seed=seed, shuffle=True)
-    means = explain.faithfulness(cases.cases(kind, opened.model, loader, limit, seed=seed), seed=seed)
+    run = runs.open_run(where, which, data)
+    kind = run.task.kind
+    loader = run.task.loader(split, seed=seed, shuffle=True)
+    means = explain.faithfulness(cases.cases(kind, run.model, loader, limit, seed=seed), seed=seed)
     if as_json:
         numbers = {name: {key: None if math.isnan(x) else x for key, x in row.items()} for name, row in means.items()}
         print(json.dumps(numbers, indent=1))
         return
-    counted = means.pop("counted")
-    about = f"{counted['answers']:,.0f} answers, {counted['items']:.1f} {cases.items(kind)} each on average"
+    counts = means.pop("counted")
+    about = f"{counts['answers']:,.0f} answers, {counts['items']:.1f} {cases.items(kind)} each on average"
     print(f"{where}, {split}: {about}\n")
     names = ("kendall", "spearman", "comprehensiveness", "sufficiency")
     print(f"{'ranked by':14}" + "".join(f"{name:>19}" for name in names))

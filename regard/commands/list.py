@@ -41,10 +41,10 @@ def list_parts(
     from regard import parts, registry
     from regard._lazy import nearest
 
-    if kind is not None and kind not in (known := [*QUESTIONS, *MORE]):
+    if kind is not None and kind not in (kinds := [*QUESTIONS, *MORE]):
         homes = {name: group for group in parts.KINDS for name in parts.names(group)}
         if kind not in homes:
-            raise ValueError(f"nothing to list is called {kind!r}: {nearest(kind, [*known, *homes])}")
+            raise ValueError(f"nothing to list is called {kind!r}: {nearest(kind, [*kinds, *homes])}")
         if not as_json:
             return _print_part(homes[kind], kind)
         mechanisms = {homes[kind]: {kind: parts.find(homes[kind], kind)}}
@@ -94,15 +94,16 @@ def _print_part(kind: str, name: str) -> None:
     from regard import parts
 
     cls = parts.find(kind, name)
-    given = inspect.signature(cls).parameters
-    typed = [f"{each}: {given[each].annotation}" for each in parts.arguments(cls, required=True)]
-    typed += [
-        f"{each}: {given[each].annotation} = {given[each].default!r}" for each in parts.arguments(cls)[len(typed) :]
+    parameters = inspect.signature(cls).parameters
+    signature = [f"{argument}: {parameters[argument].annotation}" for argument in parts.arguments(cls, required=True)]
+    signature += [
+        f"{argument}: {parameters[argument].annotation} = {parameters[argument].default!r}"
+        for argument in parts.arguments(cls)[len(signature) :]
     ]
     print(f"{name}, one of the {kind}: {QUESTIONS[kind]}\n")
-    print(f"  regard.{kind}.{cls.__name__}({', '.join(typed)})")
+    print(f"  regard.{kind}.{cls.__name__}({', '.join(signature)})")
     print(f"  equation     {cls.equation}\n  paper        {cls.paper}")
-    if needs := [f"{each}=" for each in cls.needs if each not in parts.PROVIDED]:
+    if needs := [f"{need}=" for need in cls.needs if need not in parts.PROVIDED]:
         print(f"  at the call  {', '.join(needs)}")
     if "state" in cls.needs:
         print("  has a state  state=attention.start(memory), then state=out.state")

@@ -24,7 +24,7 @@ from regard.commands._app import Data, Ensemble, Int8, Rescore, RescoreWeight, T
 )
 def predict_command(
     where: Where,
-    given: Annotated[
+    arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="[FILE …] [KEY=VALUE]", help="What to answer; standard input if not given. Options."),
     ] = None,
@@ -36,29 +36,30 @@ def predict_command(
     rescore_weight: RescoreWeight = None,
     trust: Trust = False,
 ) -> None:
-    """Answer the lines of files or of standard input. Pictures and recordings, and folders of them, are answered whole.
+    """Answer lines of files or of standard input, or whole files.
 
-    Answers stay in order; one that is missing stays empty."""
+    Whole files are pictures, for example, or all those of a folder. Answers stay in order; one that is missing stays
+    empty."""
     from regard import runs
 
     model = rescored(runs.load(where, *(ensemble or []), data=data, trust=trust), rescore, rescore_weight, trust)
-    known = _options.of(model.answer, lambda: model.Question.inputs)
-    words, options = _options.split([*(given or []), *(["as_json=true"] if as_json else [])], known, where)
+    accepted = _options.of(model.answer, lambda: model.Question.inputs)
+    words, options = _options.split([*(arguments or []), *(["as_json=true"] if as_json else [])], accepted, where)
     if "" in words:
         raise ValueError("there is nothing to answer: the text is empty")
     if int8:
         model.int8()
     files: list[Path | None] = [Path(word) for word in words] or [None]
-    waiting = not words and sys.stdin is not None and sys.stdin.isatty()
-    wrong = 0
+    interactive = not words and sys.stdin is not None and sys.stdin.isatty()
+    failures = 0
     for file in files:
         try:
             for line in model.answer(file, **options):
-                print(line, flush=waiting)
+                print(line, flush=interactive)
         except ValueError as error:
             if len(files) == 1:
                 raise
-            wrong += 1
+            failures += 1
             print(error, file=sys.stderr)
-    if wrong:
-        raise ValueError(f"{wrong} of {len(files)} files have no answer, or not all; why is said above")
+    if failures:
+        raise ValueError(f"{failures} of {len(files)} files have no answer, or not all; why is said above")

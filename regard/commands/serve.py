@@ -42,8 +42,10 @@ def serve_command(
 
     hosts = _hosts(host, token, no_token, "add --token, or --no-token to let everyone ask")
     limits = Limits(batch=batch, queue=queue, seconds=seconds)
-    made = app.create([app.open_card(run, trust=trust) for run in runs], limits=limits, token=token, hosts=hosts)
-    server.run(made, host=host, port=port, limits=limits, ready=lambda url: print(f"serving at {url}", flush=True))
+    application = app.create([app.open_card(run, trust=trust) for run in runs], limits=limits, token=token, hosts=hosts)
+    server.run(
+        application, host=host, port=port, limits=limits, ready=lambda url: print(f"serving at {url}", flush=True)
+    )
 
 
 @app.command("explore")
@@ -79,7 +81,8 @@ def explore_command(
 
 
 def _hosts(host: str, token: str | None, no_token: bool, allow: str) -> set[str] | None:
-    """The names that a server there answers to; None for any. Whoever opens it to others must say who may ask."""
+    """The names that a server there answers to; None for any. Other machines are served only with a token or
+    ``--no-token``."""
     from regard.serve.server import LOOPBACK, local
 
     if not local(host) and token is None and not no_token:

@@ -24,7 +24,7 @@ from regard.commands._app import Data, Rescore, RescoreWeight, Trust, Where, app
 )
 def show_command(
     where: Where,
-    given: Annotated[
+    arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="[WHAT] [KEY=VALUE]", help="A sentence, for example, or a file of them. Options."),
     ] = None,
@@ -41,7 +41,7 @@ def show_command(
     from regard import runs
 
     model = rescored(runs.load(where, data=data, trust=trust), rescore, rescore_weight, trust)
-    known = _options.of(model.look, lambda: model.Question.inputs)
-    what, options = _options.split(given or [], known, where)
+    accepted = _options.of(model.look, lambda: model.Question.inputs)
+    what, options = _options.split(arguments or [], accepted, where)
     for line in model.show(what, out, **options):
         print(line)

@@ -64,16 +64,16 @@ def sweep_command(
 
     grid = sweep(registry.recipe(name), name, changes or [])
     place = runs or Path("runs") / f"sweep-{Path(name).stem}"
-    made = _laboratory(place, jobs, data, check_split(split))
+    laboratory = _laboratory(place, jobs, data, check_split(split))
     lab.stop_on_signals()
     try:
-        made.train(list(itertools.chain.from_iterable(grid.cells)))
-        values = [[made.measure(cell) for cell in cells] for cells in grid.cells]
+        laboratory.train(list(itertools.chain.from_iterable(grid.cells)))
+        values = [[laboratory.measure(cell) for cell in cells] for cells in grid.cells]
     except KeyboardInterrupt:
         lab.say("stopped; the same command goes on")
         raise SystemExit(130) from None
-    every = {name: value for cells in values for each in cells for name, value in each.items()}
-    columns = _columns(every, [each.strip() for each in metric.split(",") if each.strip()])
+    metrics = {name: value for cells in values for measures in cells for name, value in measures.items()}
+    columns = _columns(metrics, [column.strip() for column in metric.split(",") if column.strip()])
     print(f"{name}, {split}, {len(grid.cells[0])} seed{'s' if len(grid.cells[0]) > 1 else ''}\n")
     print("\n".join(table(grid, values, columns)))
     if out is not None:
@@ -92,25 +92,25 @@ def sweep(recipe: Recipe, name: str, changes: Sequence[str]) -> Sweep:
         key, equals, text = change.partition("=")
         if not equals:
             raise ValueError(f"{change!r} is not key=value or key=A,B, for example score=dot,additive")
-        full = ".".join(recipe.parsed([f"{key}={_values(text)[0]}"])[0][:2])
+        full_key = ".".join(recipe.parsed([f"{key}={_values(text)[0]}"])[0][:2])
         values = _values(text)
         if len(set(values)) < len(values):
             raise ValueError(f"{change}: a value stands there twice")
-        if full == SEED:
+        if full_key == SEED:
             seeds = values
-        elif full in axes or any(each.startswith(f"{full}=") for each in fixed):
+        elif full_key in axes or any(pair.startswith(f"{full_key}=") for pair in fixed):
             raise ValueError(f"{key} is given twice")
         elif len(values) > 1:
-            axes[full] = values
+            axes[full_key] = values
         else:
-            fixed.append(f"{full}={values[0]}")
+            fixed.append(f"{full_key}={values[0]}")
     keys, rows, cells = list(axes), list(itertools.product(*axes.values())), []
     for row in rows:
-        chosen = (*fixed, *(f"{key}={value}" for key, value in zip(keys, row)))
-        recipe.change(chosen)
+        cell_changes = (*fixed, *(f"{key}={value}" for key, value in zip(keys, row)))
+        recipe.change(cell_changes)
         folder = "_".join(f"{key.partition('.')[2]}-{value}" for key, value in zip(keys, row)) or recipe.name
         folder = re.sub(r"[^\w.+=-]", "-", folder)
-        cells.append([Cell(folder, name, 1.0, chosen, _whole(seed)) for seed in seeds])
+        cells.append([Cell(folder, name, 1.0, cell_changes, _whole(seed)) for seed in seeds])
     return Sweep(keys, rows, cells)
 
 
@@ -120,8 +120,8 @@ def _values(text: str) -> list[str]:
         return [text]
     values = []
     for part in text.split(","):
-        if between := re.fullmatch(r"(\d+)-(\d+)", part.strip()):
-            first, last = int(between[1]), int(between[2])
+        if bounds := re.fullmatch(r"(\d+)-(\d+)", part.strip()):
+            first, last = int(bounds[1]), int(bounds[2])
             if last < first:
                 raise ValueError(f"{part}: the first of a range is not larger than the last")
             values += [str(number) for number in range(first, last + 1)]
@@ -149,24 +149,24 @@ def _laboratory(place: Path, jobs: int, data: str | None, split: str) -> Measure
     return Grid(place, jobs=jobs)
 
 
-def _columns(metrics: dict[str, Any], wanted: list[str]) -> list[str]:
+def _columns(metrics: dict[str, Any], selected: list[str]) -> list[str]:
     from regard._lazy import nearest
 
-    known = [name for name, value in metrics.items() if isinstance(value, int | float) and name != "minutes"]
-    for name in wanted:
-        if name not in known:
-            raise ValueError(f"--metric {name}: nothing of that name was measured; {nearest(name, known)}")
-    return wanted or known
+    measured = [name for name, value in metrics.items() if isinstance(value, int | float) and name != "minutes"]
+    for name in selected:
+        if name not in measured:
+            raise ValueError(f"--metric {name}: nothing of that name was measured; {nearest(name, measured)}")
+    return selected or measured
 
 
 def table(grid: Sweep, values: Sequence[Sequence[dict[str, Any]]], columns: Sequence[str]) -> list[str]:
     """Lines of Markdown: a row for each combination, a column for each metric, and minutes."""
-    shown = [[*grid.keys, *columns, "minutes"]]
-    for row, each in zip(grid.rows, values):
-        texts = [_formatted([seed[column] for seed in each if column in seed]) for column in columns]
-        shown.append([*row, *texts, f"{interval([seed['minutes'] for seed in each])[0]:.1f}"])
-    widths = [max(map(len, column)) for column in zip(*shown)]
-    lines = ["| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |" for row in shown]
+    table_rows = [[*grid.keys, *columns, "minutes"]]
+    for row, seeds in zip(grid.rows, values):
+        texts = [_formatted([seed[column] for seed in seeds if column in seed]) for column in columns]
+        table_rows.append([*row, *texts, f"{interval([seed['minutes'] for seed in seeds])[0]:.1f}"])
+    widths = [max(map(len, column)) for column in zip(*table_rows)]
+    lines = ["| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |" for row in table_rows]
     return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
 
 
@@ -183,7 +183,7 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The mean, and half of its 95 % interval by Student's t; of one value that is not known, NaN."""
+    """The mean, and half of its 95 % interval by Student's t; NaN of a single value."""
     import statistics
 
     mean, count = statistics.fmean(values), len(values)
@@ -197,13 +197,13 @@ def draw(grid: Sweep, values: Sequence[Sequence[dict[str, Any]]], metric: str, p
     """The last key along the horizontal axis, and a curve for each combination of the others."""
     from regard.views import curves
 
-    curve: dict[str, list[tuple[float, float]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
     names: dict[str, None] = {}
-    for row, each in zip(grid.rows, values):
+    for row, seeds in zip(grid.rows, values):
         title = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in zip(grid.keys[:-1], row))
-        known = [seed[metric] for seed in each if metric in seed]
-        curve.setdefault(title, []).append(interval(known) if known else (math.nan, math.nan))
+        numbers = [seed[metric] for seed in seeds if metric in seed]
+        points.setdefault(title, []).append(interval(numbers) if numbers else (math.nan, math.nan))
         names[row[-1] if row else ""] = None
-    along = grid.keys[-1].partition(".")[2] if grid.keys else ""
+    axis_name = grid.keys[-1].partition(".")[2] if grid.keys else ""
     path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    curves.draw(curve, list(names), path, along=along, metric=metric)
+    curves.draw(points, list(names), path, along=axis_name, metric=metric)

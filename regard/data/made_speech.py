@@ -187,6 +187,11 @@ PATIENCE = 60.0
 """Seconds that a text may take."""
 
 
+def installed(voice: str) -> bool:
+    """Is the program of a voice such as ``flite/slt`` on this machine?"""
+    return shutil.which(ENGINES.get(voice.partition("/")[0], "")) is not None
+
+
 def spoken(text: str, voice: str, rate: int = sound.RATE) -> np.ndarray:
     """A text, said by a voice of flite or espeak-ng."""
     engine, _, name = voice.partition("/")

@@ -26,6 +26,8 @@ FORMATS = ("JPEG", "PNG", "WEBP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 FITS = ("crop", "squash")
 """How an image becomes square: the middle is cut out, or it is stretched."""
+_ORIENTATION = 0x0112
+"""EXIF's tag; from 5 on width and height change places."""
 MAX_BYTES = 32_000_000
 MAX_PIXELS = 32_000_000
 
@@ -117,6 +119,25 @@ def resized(pixels: np.ndarray, size: int, *, fit: str = "crop") -> np.ndarray:
     except ImportError:
         raise ValueError('to resize images, pip install "regard[images]"') from None
     return _square(Image.fromarray(pixels.transpose(1, 2, 0)), size, fit)
+
+
+def dimensions(source: Source) -> tuple[int, int]:
+    """Width and height of a photograph as it is looked at, read from the head of its file."""
+    from PIL import Image
+
+    with Image.open(BytesIO(contents(source)), formats=FORMATS) as opened:
+        sideways = opened.getexif().get(_ORIENTATION, 1) >= 5
+        return (opened.height, opened.width) if sideways else opened.size
+
+
+def unsquashed(pixels: np.ndarray, dimensions: tuple[int, int]) -> np.ndarray:
+    """A square (3, size, size) in the proportions of width and height; the longer side stays."""
+    from PIL import Image
+
+    scale = pixels.shape[-1] / max(dimensions)
+    width, height = (max(1, round(scale * side)) for side in dimensions)
+    picture = Image.fromarray(pixels.transpose(1, 2, 0)).resize((width, height), Image.Resampling.BICUBIC)
+    return np.asarray(picture, np.uint8).transpose(2, 0, 1).copy()
 
 
 def _square(picture: Image, size: int, fit: str) -> np.ndarray:

@@ -58,7 +58,7 @@ def translation_ids(
     """(source vocabulary, most): for each source id the ids of the likeliest translations that the target's vocabulary
     has. Words are spelled without the space before them."""
     table = torch.zeros(max(source.values(), default=0) + 1, most, dtype=torch.long)
-    for word, number in source.items():
-        known = [target[other] for other, _ in lexicon.get(word, ()) if other in target][:most]
-        table[number, : len(known)] = torch.tensor(known, dtype=torch.long)
+    for word, source_id in source.items():
+        target_ids = [target[other] for other, _ in lexicon.get(word, ()) if other in target][:most]
+        table[source_id, : len(target_ids)] = torch.tensor(target_ids, dtype=torch.long)
     return table

@@ -36,7 +36,7 @@ class DecodeConfig:
     top_k: int | None = None
     top_p: float | None = None
     unknown: bool = True
-    """May answers hold the token that stands for all unknown words?"""
+    """Can answers contain the token that stands for all unknown words?"""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -58,19 +58,19 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """Predictions for a batch, by a model that has a ``limit``: for each item at most ``nbest`` hypotheses, best
     first."""
-    longest = ((model.limit(batch) * config.ratio).long() + config.extra).clamp(min=1)  # type: ignore[attr-defined]
-    options: dict[str, Any] = {"max_length": longest, "alignments": alignments}
-    model = model if config.unknown else _Known(model)
+    max_length = ((model.limit(batch) * config.ratio).long() + config.extra).clamp(min=1)  # type: ignore[attr-defined]
+    options: dict[str, Any] = {"max_length": max_length, "alignments": alignments}
+    model = model if config.unknown else _WithoutUnknown(model)
     if config.method == "greedy":
         return greedy(model, batch, **options)
     if config.method == "sample":
-        drawn: dict[str, Any] = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
-        return sample(model, batch, samples=nbest, generator=generator, **drawn, **options)
+        sampling: dict[str, Any] = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
+        return sample(model, batch, samples=nbest, generator=generator, **sampling, **options)
     size = max(config.size, nbest)
     return beam(model, batch, size=size, length_penalty=config.length_penalty, nbest=nbest, **options)
 
 
-class _Known:
+class _WithoutUnknown:
     """A Writer that writes no unknown words; all but ``step`` is passed on to the Writer that it wraps."""
 
     def __init__(self, model: Writer):

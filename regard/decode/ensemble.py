@@ -45,13 +45,20 @@ class Ensemble(nn.Module):
 
     def step(self, token: Tensor, state: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
         """Log-probabilities (B, V) and the next states."""
-        logits, states = zip(*(model.step(token, held) for model, held in zip(self.models, state)), strict=True)
-        if len({each.shape[-1] for each in logits}) > 1:
-            sizes = ", ".join(f"{type(m).__name__} {each.shape[-1]}" for m, each in zip(self.models, logits))
+        logits, states = zip(
+            *(model.step(token, member_state) for model, member_state in zip(self.models, state)), strict=True
+        )
+        if len({member_logits.shape[-1] for member_logits in logits}) > 1:
+            sizes = ", ".join(
+                f"{type(m).__name__} {member_logits.shape[-1]}" for m, member_logits in zip(self.models, logits)
+            )
             raise ValueError(f"the members of an ensemble share one target vocabulary, but their sizes are {sizes}")
         if len(logits) == 1:
             return logits[0], states
-        log_probs = [each.log_softmax(-1, dtype=torch.promote_types(each.dtype, torch.float32)) for each in logits]
+        log_probs = [
+            member_logits.log_softmax(-1, dtype=torch.promote_types(member_logits.dtype, torch.float32))
+            for member_logits in logits
+        ]
         weighted = [log_prob + math.log(weight) for log_prob, weight in zip(log_probs, self.weights)]
         return torch.stack(weighted).logsumexp(dim=0), states
 
@@ -65,19 +72,21 @@ class Ensemble(nn.Module):
 
     def alignment(self, state: tuple[Any, ...]) -> Any:
         """(B, S), the mean over the members that have one; of several sources, that of each by name."""
-        alignments = [getattr(model, "alignment", lambda held: None)(held) for model, held in zip(self.models, state)]
-        weighted = [(weight, each) for weight, each in zip(self.weights, alignments) if each is not None]
-        if not weighted:
+        alignments = [
+            getattr(model, "alignment", lambda _: None)(member_state) for model, member_state in zip(self.models, state)
+        ]
+        pairs = [(weight, alignment) for weight, alignment in zip(self.weights, alignments) if alignment is not None]
+        if not pairs:
             return None
-        if not isinstance(weighted[0][1], dict):
-            return self._mean(weighted)
-        shared = [name for name in weighted[0][1] if all(name in each for _, each in weighted)]
-        return {name: self._mean([(weight, each[name]) for weight, each in weighted]) for name in shared}
+        if not isinstance(pairs[0][1], dict):
+            return self._mean(pairs)
+        names = [name for name in pairs[0][1] if all(name in alignment for _, alignment in pairs)]
+        return {name: self._mean([(weight, alignment[name]) for weight, alignment in pairs]) for name in names}
 
-    def _mean(self, weighted: list[tuple[float, Tensor]]) -> Tensor:
-        if len({each.shape for _, each in weighted}) > 1:
-            sizes = ", ".join(str(tuple(each.shape)) for _, each in weighted)
+    def _mean(self, pairs: list[tuple[float, Tensor]]) -> Tensor:
+        if len({alignment.shape for _, alignment in pairs}) > 1:
+            sizes = ", ".join(str(tuple(alignment.shape)) for _, alignment in pairs)
             raise ValueError(f"members look at sources of different sizes, {sizes}: decode with alignments=False")
-        total = sum(weight for weight, _ in weighted)
-        first, *others = [each * (weight / total) for weight, each in weighted]
+        total = sum(weight for weight, _ in pairs)
+        first, *others = [alignment * (weight / total) for weight, alignment in pairs]
         return sum(others, first)

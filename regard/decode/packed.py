@@ -50,11 +50,11 @@ def twin(model: _Model) -> _Model:
     """:func:`packed`, made once, and anew after a change of the weights or of the model's ``config``."""
     versions = tuple(0 if weight.is_inference() else weight._version for weight in model.parameters())
     state = (getattr(model, "config", None), versions)
-    known = _twins.get(model)
-    if known is None or known[0] != state:
-        made = packed(model)
-        known = _twins[model] = (state, None if made is model else made)
-    return model if known[1] is None else known[1]
+    cached = _twins.get(model)
+    if cached is None or cached[0] != state:
+        packed_model = packed(model)
+        cached = _twins[model] = (state, None if packed_model is model else packed_model)
+    return model if cached[1] is None else cached[1]
 
 
 _twins: WeakKeyDictionary[nn.Module, tuple[Any, Any]] = WeakKeyDictionary()
@@ -85,10 +85,10 @@ class _Packed(nn.Linear):
             return out.relu_() if self.then == "relu" else out
         if rows * self.weight.numel() < _LITTLE:
             return super().forward(x).relu() if self.then == "relu" else super().forward(x)
-        more = -rows % (8 if rows < 64 else 32 if rows < 512 else 128)
-        filled = functional.pad(x.reshape(rows, -1), (0, 0, 0, more)) if more else x
-        out = torch.ops.mkldnn._linear_pointwise(filled, self.ordered, self.bias, self.then, [], "")
-        return out[:rows].view(*x.shape[:-1], -1) if more else out
+        padding = -rows % (8 if rows < 64 else 32 if rows < 512 else 128)
+        padded = functional.pad(x.reshape(rows, -1), (0, 0, 0, padding)) if padding else x
+        out = torch.ops.mkldnn._linear_pointwise(padded, self.ordered, self.bias, self.then, [], "")
+        return out[:rows].view(*x.shape[:-1], -1) if padding else out
 
 
 class _LSTM(nn.Module):
@@ -99,8 +99,10 @@ class _LSTM(nn.Module):
         self.plain = plain
         self.layers = nn.ModuleList()
         for layer in range(plain.num_layers):
-            given, fed, bias, more = (getattr(plain, f"{name}_l{layer}") for name in _WEIGHTS)
-            self.layers.append(_joined(torch.cat([given, fed], 1), bias + more))
+            input_weight, hidden_weight, input_bias, hidden_bias = (
+                getattr(plain, f"{name}_l{layer}") for name in _WEIGHTS
+            )
+            self.layers.append(_joined(torch.cat([input_weight, hidden_weight], 1), input_bias + hidden_bias))
 
     @staticmethod
     def fits(plain: nn.LSTM) -> bool:
@@ -124,8 +126,8 @@ class _GRUCell(nn.Module):
     def __init__(self, plain: nn.GRUCell):
         super().__init__()
         self.input_size, self.hidden_size = plain.input_size, plain.hidden_size
-        self.given = _joined(plain.weight_ih, plain.bias_ih)
-        self.fed = _joined(plain.weight_hh, plain.bias_hh)
+        self.from_input = _joined(plain.weight_ih, plain.bias_ih)
+        self.from_hidden = _joined(plain.weight_hh, plain.bias_hh)
 
     @staticmethod
     def fits(plain: nn.GRUCell) -> bool:
@@ -133,10 +135,10 @@ class _GRUCell(nn.Module):
 
     def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
         before = x.new_zeros(*x.shape[:-1], self.hidden_size) if before is None else before
-        reset, update, new = self.given(x).chunk(3, -1)
-        reset_fed, update_fed, new_fed = self.fed(before).chunk(3, -1)
-        new = (new + (reset + reset_fed).sigmoid() * new_fed).tanh()
-        return new + (update + update_fed).sigmoid() * (before - new)
+        reset, update, new = self.from_input(x).chunk(3, -1)
+        reset_hidden, update_hidden, new_hidden = self.from_hidden(before).chunk(3, -1)
+        new = (new + (reset + reset_hidden).sigmoid() * new_hidden).tanh()
+        return new + (update + update_hidden).sigmoid() * (before - new)
 
 
 _WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

@@ -1,5 +1,5 @@
-"""Ranking n-best lists again by a second model: one of the same tokens, which may need the alignment, or a language
-model of the text."""
+"""Reranking of n-best lists by a second model: one of the same tokens, which may use the alignment, or a
+language model of the text."""
 
 from __future__ import annotations
 
@@ -46,14 +46,17 @@ def rescore(scorer: Scorer, source: Tensor, hypotheses: Sequence[Hypothesis], we
     if all(hypothesis.alignment is not None for hypothesis in hypotheses):
         places = torch.zeros(len(rows), longest - 1, dtype=torch.long, device=source.device)
         for row, hypothesis in enumerate(hypotheses):
-            looked = hypothesis.alignment[: len(hypothesis.tokens), : len(source)].argmax(-1)
-            places[row, : len(looked)] = looked
+            source_places = hypothesis.alignment[: len(hypothesis.tokens), : len(source)].argmax(-1)
+            places[row, : len(source_places)] = source_places
             places[row, len(hypothesis.tokens)] = len(source) - 1
         batch["affiliation"] = places
     means = scorer.log_probs(batch).sum(1) / batch["target_lengths"]
     return _ranked(
         hypotheses,
-        [(1 - weight) * each.score + weight * mean for each, mean in zip(hypotheses, means.tolist(), strict=True)],
+        [
+            (1 - weight) * hypothesis.score + weight * mean
+            for hypothesis, mean in zip(hypotheses, means.tolist(), strict=True)
+        ],
     )
 
 
@@ -73,8 +76,8 @@ def rescore_texts(
     return _ranked(
         hypotheses,
         [
-            each.log_prob / (len(text) + 1) + weight * log_prob
-            for each, text, log_prob in zip(hypotheses, texts, language, strict=True)
+            hypothesis.log_prob / (len(text) + 1) + weight * log_prob
+            for hypothesis, text, log_prob in zip(hypotheses, texts, language, strict=True)
         ],
     )
 
@@ -96,5 +99,5 @@ def log_probs(model: Writer, tokens: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _ranked(hypotheses: Sequence[Hypothesis], scores: Sequence[float]) -> list[Hypothesis]:
-    rescored = [replace(each, score=score) for each, score in zip(hypotheses, scores, strict=True)]
-    return sorted(rescored, key=lambda each: -each.score)
+    rescored = [replace(hypothesis, score=score) for hypothesis, score in zip(hypotheses, scores, strict=True)]
+    return sorted(rescored, key=lambda hypothesis: -hypothesis.score)

@@ -141,7 +141,7 @@ class _Search:
         """Do all B·K hypotheses still grow?"""
         return len(self.place) == self.places.numel()
 
-    def run(self, strategy: _Best | _Each) -> list[list[Hypothesis]]:
+    def run(self, strategy: _Best | _OneEach) -> list[list[Hypothesis]]:
         """Step until nothing grows any more."""
         token = torch.full((self.count,), self.bos, device=self.device) if self.token is None else self.token
         for length in range(1, int(self.limit.max()) + 1):
@@ -166,16 +166,16 @@ class _Search:
             index, order = torch.where(growing, row, count).flatten().sort(stable=True)
             moved = (index[:count] != number).any()
             mixed = (order[:count] // self.width != place // self.width).any()
-            wrong = choice.log_prob.isnan().any()
-            left, moved, mixed, wrong = torch.stack([growing.sum(), moved, mixed, wrong]).tolist()
-            if wrong:
+            has_nan = choice.log_prob.isnan().any()
+            remaining, moved, mixed, has_nan = torch.stack([growing.sum(), moved, mixed, has_nan]).tolist()
+            if has_nan:
                 raise ValueError(_complaint(logits, place // self.width, length))
-            if not left:
+            if not remaining:
                 break
-            self.place, self.total = order[:left], choice.log_prob.flatten()
+            self.place, self.total = order[:remaining], choice.log_prob.flatten()
             token = choice.token.flatten()[self.place]
-            if moved or left != count:
-                self.rows.select(index[:left], same_sentences=left == count and not mixed)
+            if moved or remaining != count:
+                self.rows.select(index[:remaining], same_sentences=remaining == count and not mixed)
         return strategy.pick()
 
     def _stays(self, choice: Choice, length: int) -> bool:
@@ -210,8 +210,8 @@ class _Best:
         # A log-probability is negative and only falls, so that the greatest divisor is the best that can happen.
         limit = self.search.limit.to(score.dtype)
         divisor = self._divisor(limit).clamp_min(self._divisor(length + 1))
-        hope = choice.log_prob.masked_fill(ended, _NEVER).amax(dim=1, keepdim=True) / divisor
-        return hope <= self.record[:, -1:]
+        bound = choice.log_prob.masked_fill(ended, _NEVER).amax(dim=1, keepdim=True) / divisor
+        return bound <= self.record[:, -1:]
 
     def pick(self) -> list[list[Hypothesis]]:
         """The best that have ended; those cut off only where there is no other."""
@@ -235,7 +235,7 @@ class _Best:
         return ((5 + length) / 6) ** self.penalty
 
 
-class _Each:
+class _OneEach:
     """For every hypothesis one continuation, which stays in its place."""
 
     def __init__(self, search: _Search):
@@ -274,14 +274,14 @@ class _Each:
         return tree.hypotheses(last, slot, tree.log_prob.gather(0, last[None])[0], self.search.eos)
 
 
-class _Likeliest(_Each):
+class _Likeliest(_OneEach):
     """The likeliest one."""
 
     def next(self, logits: Tensor, draws: int) -> tuple[Tensor, Tensor]:
         return _likeliest(logits, 1)
 
 
-class _Drawn(_Each):
+class _Drawn(_OneEach):
     """A random one."""
 
     def __init__(
@@ -309,13 +309,17 @@ class _Drawn(_Each):
         elif self.top_p is not None:
             scores, token = scores.sort(dim=-1, descending=True)
         # The greatest becomes 0, which no temperature makes infinite.
-        prob = (scores - scores.amax(dim=-1, keepdim=True)).div_(self.temperature).softmax(dim=-1)
+        probabilities = (scores - scores.amax(dim=-1, keepdim=True)).div_(self.temperature).softmax(dim=-1)
         if self.top_p is not None:
-            prob = prob.masked_fill(prob.cumsum(dim=-1) - prob >= self.top_p, 0.0)
-        heap = prob.cumsum(dim=-1)
-        aim = torch.rand(len(heap), draws, generator=self.generator, device=heap.device, dtype=heap.dtype)
-        # The first above the aim has a probability. (Only NaN leads beyond the last.)
-        index = torch.searchsorted(heap, aim * heap[:, -1:], right=True).clamp_max(heap.shape[1] - 1)
+            probabilities = probabilities.masked_fill(probabilities.cumsum(dim=-1) - probabilities >= self.top_p, 0.0)
+        cumulative = probabilities.cumsum(dim=-1)
+        threshold = torch.rand(
+            len(cumulative), draws, generator=self.generator, device=cumulative.device, dtype=cumulative.dtype
+        )
+        # The first above the threshold has a probability. (Only NaN leads beyond the last.)
+        index = torch.searchsorted(cumulative, threshold * cumulative[:, -1:], right=True).clamp_max(
+            cumulative.shape[1] - 1
+        )
         return index if token is None else token.gather(1, index)
 
 
@@ -338,14 +342,14 @@ def _top(values: Tensor, k: int, group: int = 64) -> tuple[Tensor, Tensor]:
     groups = values.shape[1] // group
     if groups < 4 * k:
         return values.topk(k)
-    split = values[:, : groups * group].unflatten(1, (groups, group))
-    near = split.amax(dim=-1).topk(k, sorted=False).indices  # (N, k)
+    grouped = values[:, : groups * group].unflatten(1, (groups, group))
+    group_numbers = grouped.amax(dim=-1).topk(k, sorted=False).indices  # (N, k)
     rows = torch.arange(len(values), device=values.device)[:, None]
     rest = values[:, groups * group :]
     # The columns that fill no group count as one group more, though a smaller one.
-    greatest, index = torch.cat([split[rows, near].flatten(1), rest], dim=1).topk(k)
-    near = torch.cat([near, near.new_full((len(near), 1), groups)], dim=1)
-    return greatest, near.gather(1, index // group) * group + index % group
+    greatest, index = torch.cat([grouped[rows, group_numbers].flatten(1), rest], dim=1).topk(k)
+    group_numbers = torch.cat([group_numbers, group_numbers.new_full((len(group_numbers), 1), groups)], dim=1)
+    return greatest, group_numbers.gather(1, index // group) * group + index % group
 
 
 def _limits(max_length: int | Tensor, count: int, device: torch.device) -> Tensor:

@@ -90,25 +90,31 @@ class Tree:
             tokens.append(self.choices[t].token.flatten()[place])
             if self.alignments:
                 row = torch.where(inside, self.rows[t].flatten()[place], 0)
-                alignments.append(_each(lambda weights, row=row: weights[row], self.alignments[t]))
+                alignments.append(_map_sources(lambda weights, row=row: weights[row], self.alignments[t]))
             place = torch.where(inside, self.choices[t].parent.flatten()[place], place)
 
         # The only copies from the device.
         numbers = torch.stack(tokens[::-1], dim=-1).tolist()  # B × n × T
         steps, scores, log_probs = last.tolist(), score.tolist(), log_prob.tolist()
-        weights = _each(lambda *steps: torch.stack(steps, dim=2).cpu(), *alignments[::-1]) if alignments else None
+        weights = (
+            _map_sources(lambda *steps: torch.stack(steps, dim=2).cpu(), *alignments[::-1]) if alignments else None
+        )
 
         def read(b: int, n: int) -> Hypothesis:
             ids = numbers[b][n][: steps[b][n] + 1]
             finished = ids[-1] == eos
             ids = ids[:-1] if finished else ids
-            alignment = None if weights is None else _each(lambda each: each[b, n, : len(ids)].clone(), weights)
+            alignment = (
+                None
+                if weights is None
+                else _map_sources(lambda source_weights: source_weights[b, n, : len(ids)].clone(), weights)
+            )
             return Hypothesis(ids, scores[b][n], log_probs[b][n], alignment, finished)
 
         finite = score.isfinite().tolist()
-        return [[read(b, n) for n, there in enumerate(row) if there] for b, row in enumerate(finite)]
+        return [[read(b, n) for n, exists in enumerate(row) if exists] for b, row in enumerate(finite)]
 
 
-def _each(change: Callable[..., Tensor], *alignments: Alignment) -> Any:
+def _map_sources(change: Callable[..., Tensor], *alignments: Alignment) -> Any:
     """The same change of the weights over each source, at one step or at several."""
     return tree_map(change, *alignments)

@@ -42,8 +42,8 @@ def replace_unknown(
             "tokens that the model saw"
         )
     words = list(target_tokens)
-    looked = hypothesis.alignment[unknown, : len(source_tokens)].argmax(dim=-1).tolist()
-    for t, s in zip(unknown, looked):
+    source_places = hypothesis.alignment[unknown, : len(source_tokens)].argmax(dim=-1).tolist()
+    for t, s in zip(unknown, source_places):
         words[t] = (dictionary or {}).get(source_tokens[s], source_tokens[s])
     return words
 
@@ -67,8 +67,8 @@ def pharaoh(
     weights = _join(weights, target, "target")
     if not weights.numel():
         return ""
-    most, looked = weights.max(dim=-1)
-    pairs = [(s, t) for t, (s, weight) in enumerate(zip(looked.tolist(), most.tolist())) if weight > 0]
+    strongest, source_places = weights.max(dim=-1)
+    pairs = [(s, t) for t, (s, weight) in enumerate(zip(source_places.tolist(), strongest.tolist())) if weight > 0]
     return " ".join(f"{s}-{t}" for s, t in sorted(pairs))
 
 

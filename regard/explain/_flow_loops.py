@@ -30,7 +30,7 @@ def flow(capacity, top, bottom):
     down, up = capacity.copy(), np.zeros_like(capacity)
     level = np.empty((layers + 1, length), np.int64)
     queue = np.empty(((layers + 1) * length, 2), np.int64)
-    tried = np.empty((layers + 1, length), np.int64)  # neighbours of a node that lead nowhere any more
+    exhausted = np.empty((layers + 1, length), np.int64)  # neighbours of a node that lead nowhere any more
     path = np.empty(((layers + 1) * length, 2), np.int64)
     total = 0.0
     while True:
@@ -52,7 +52,7 @@ def flow(capacity, top, bottom):
                     last += 1
         if level[0, bottom] < 0:
             return total
-        tried[:] = 0
+        exhausted[:] = 0
         path[0, 0], path[0, 1] = layers, top
         steps = 0
         while steps >= 0:
@@ -80,9 +80,9 @@ def flow(capacity, top, bottom):
                 steps = back
                 continue
             moved = False
-            while tried[k, i] < 2 * length:
-                j = tried[k, i] % length
-                if tried[k, i] < length:
+            while exhausted[k, i] < 2 * length:
+                j = exhausted[k, i] % length
+                if exhausted[k, i] < length:
                     if k > 0 and level[k - 1, j] == level[k, i] + 1 and down[k - 1, i, j] > LEAST:
                         steps += 1
                         path[steps, 0], path[steps, 1] = k - 1, j
@@ -93,8 +93,8 @@ def flow(capacity, top, bottom):
                     path[steps, 0], path[steps, 1] = k + 1, j
                     moved = True
                     break
-                tried[k, i] += 1
+                exhausted[k, i] += 1
             if not moved:
                 steps -= 1
                 if steps >= 0:
-                    tried[path[steps, 0], path[steps, 1]] += 1
+                    exhausted[path[steps, 0], path[steps, 1]] += 1

@@ -18,23 +18,23 @@ AT_ONCE = 512
 
 def scored(score: Score, keep: Tensor) -> Tensor:
     """(N, S) → (N,) or (N, R). Equal rows are scored once."""
-    kinds, which = torch.unique(keep, dim=0, return_inverse=True)
+    kinds, kind_of_row = torch.unique(keep, dim=0, return_inverse=True)
     scores = torch.cat([score(part) for part in kinds.split(AT_ONCE)])
     if scores.shape[:1] != kinds.shape[:1]:
         raise ValueError(f"score was given {tuple(kinds.shape)} and returned {tuple(scores.shape)}, not a number a row")
-    return scores[which]
+    return scores[kind_of_row]
 
 
 def remembered(score: Score) -> Score:
     """The same score with a cache: it is computed once for each set of kept items."""
-    known: dict[bytes, Tensor] = {}
+    cache: dict[bytes, Tensor] = {}
 
     def ask(keep: Tensor) -> Tensor:
         keys = [row.tobytes() for row in keep.cpu().numpy()]
-        new = [place for place, key in enumerate(keys) if key not in known]
+        new = [place for place, key in enumerate(keys) if key not in cache]
         if new:
-            known.update(zip([keys[place] for place in new], score(keep[new])))
-        return torch.stack([known[key] for key in keys])
+            cache.update(zip([keys[place] for place in new], score(keep[new])))
+        return torch.stack([cache[key] for key in keys])
 
     return ask
 
@@ -54,11 +54,13 @@ def erased(score: Score, weights: Tensor, shares: Sequence[float], *, only: bool
     sizes = torch.tensor([max(1, round(share * count)) for share in shares], device=rows.device)
     chosen = rank.unsqueeze(1) < sizes[:, None]  # (R, K, S)
     keep = (chosen if only else ~chosen).flatten(0, 1)
-    whole = torch.ones(1, count, dtype=torch.bool, device=rows.device)
-    scores = scored(score, torch.cat([whole, keep]))
+    complete = torch.ones(1, count, dtype=torch.bool, device=rows.device)
+    scores = scored(score, torch.cat([complete, keep]))
     if weights.ndim == 1:
         return scores[0] - scores[1:].mean()
     if scores.ndim != 2 or scores.shape[1] != len(rows):
         raise ValueError(f"weights {tuple(weights.shape)} are of {len(rows)} answers, scores are {tuple(scores.shape)}")
-    own = scores[1:].unflatten(0, (len(rows), -1)).diagonal(dim1=0, dim2=2)  # (K, R): each answer by its own ranking
-    return scores[0] - own.mean(0)
+    by_own_ranking = (
+        scores[1:].unflatten(0, (len(rows), -1)).diagonal(dim1=0, dim2=2)
+    )  # (K, R): each answer by its own ranking
+    return scores[0] - by_own_ranking.mean(0)

@@ -63,8 +63,8 @@ def faithfulness(
     if not items:
         raise ValueError("there is no case with two items or more to rank")
     means = {
-        name: {kind: float(torch.cat(each).double().nanmean()) for kind, each in measures.items()}
+        name: {kind: float(torch.cat(batches).double().nanmean()) for kind, batches in measures.items()}
         for name, measures in sums.items()
     }
-    answers = sum(len(each) for each in sums["attention"]["sufficiency"])
+    answers = sum(len(batches) for batches in sums["attention"]["sufficiency"])
     return {**means, "counted": {"cases": len(items), "answers": answers, "items": sum(items) / len(items)}}

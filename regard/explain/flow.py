@@ -25,5 +25,5 @@ def flow(attentions: Tape | Sequence[Tensor], *, residual: float = 0.5, heads: s
 
     layers = mixed(attentions, residual, heads)  # (L, B, T, T)
     capacity = layers.detach().transpose(0, 1).double().cpu().contiguous().numpy()
-    flows = torch.stack([torch.from_numpy(_flow_loops.flows(one)) for one in capacity])
+    flows = torch.stack([torch.from_numpy(_flow_loops.flows(matrix)) for matrix in capacity])
     return flows.to(device=layers.device, dtype=layers.dtype)

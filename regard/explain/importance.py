@@ -21,6 +21,6 @@ def importance(score: Score, count: int) -> Tensor:
     """
     if count < 1:
         raise ValueError(f"there is nothing to leave out: {count} items")
-    whole = torch.ones(1, count, dtype=torch.bool)
-    scores = scored(score, torch.cat([whole, ~torch.eye(count, dtype=torch.bool)]))
+    complete = torch.ones(1, count, dtype=torch.bool)
+    scores = scored(score, torch.cat([complete, ~torch.eye(count, dtype=torch.bool)]))
     return (scores[0] - scores[1:]).movedim(0, -1)

@@ -71,7 +71,7 @@ def knockout(
     with torch.no_grad():
         with record(model, only=only, last=1) as tape:
             metric = measure() if batch is None else measure(batch)
-        whole = float(torch.as_tensor(metric, dtype=torch.float64).mean())
+        intact = float(torch.as_tensor(metric, dtype=torch.float64).mean())
         heads = {name: _heads(tape[name].calls[0]) for name in tape}
         if not heads:
             raise ValueError(f"no attention called {only!r} was seen while measuring")
@@ -92,14 +92,14 @@ def knockout(
                 part = places[first : first + at_once]
                 several = len(part) > 1
                 with _without(model, part, heads, size) if several else one(*part[0]):
-                    each = torch.as_tensor(measure(_copies(batch, len(part)) if several else batch))
-                if each.shape != (size * len(part),):
+                    measured = torch.as_tensor(measure(_copies(batch, len(part)) if several else batch))
+                if measured.shape != (size * len(part),):
                     raise ValueError(
-                        f"measure was given {size * len(part)} items and returned {tuple(each.shape)}, "
+                        f"measure was given {size * len(part)} items and returned {tuple(measured.shape)}, "
                         f"not a number for each: {_ALONE}"
                     )
-                values += each.double().unflatten(0, (len(part), size)).mean(1).tolist()
-    out = Knockout(whole)
+                values += measured.double().unflatten(0, (len(part), size)).mean(1).tolist()
+    out = Knockout(intact)
     for (name, _), value in zip(places, values, strict=True):
         out.without[name] = torch.cat([out.without.get(name, torch.empty(0)), torch.tensor([value])])
     return out
@@ -117,16 +117,16 @@ def _without(
                 raise ValueError(
                     f"{name!r} has weights {tuple(weights.shape)} for a batch of {size * len(part)}: {_ALONE}"
                 )
-            kept = torch.ones(weights.shape[:2], dtype=weights.dtype, device=weights.device)
+            keep = torch.ones(weights.shape[:2], dtype=weights.dtype, device=weights.device)
             for copy, head in copies:
-                kept[copy * size : (copy + 1) * size, head if heads[name] else slice(None)] = 0
-            return weights * kept.reshape(*kept.shape, *[1] * (weights.ndim - 2))
+                keep[copy * size : (copy + 1) * size, head if heads[name] else slice(None)] = 0
+            return weights * keep.reshape(*keep.shape, *[1] * (weights.ndim - 2))
 
         return change_weights
 
     with ExitStack() as stack:
         for name in dict.fromkeys(name for name, _ in part):
-            copies = [(copy, head) for copy, (other, head) in enumerate(part) if other == name]
+            copies = [(copy, head) for copy, (module_name, head) in enumerate(part) if module_name == name]
             stack.enter_context(change(model, name, weights=zeroed(name, copies)))
         yield
 

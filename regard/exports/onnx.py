@@ -55,8 +55,8 @@ def write(trained: Text, folder: Path, quantization: str | None = None) -> None:
         tensors = flat(state)
         names = ["token", *(f"state_{number}" for number in range(len(tensors)))]
         _export(Step(model, state), (token, *tensors), names, "next", folder / "step.onnx")
-    about = {"system": type(model).__name__, "special": special, "states": len(tensors)}
-    (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    facts = {"system": type(model).__name__, "special": special, "states": len(tensors)}
+    (folder / "about.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     for name, spelling in (("source", trained.task.source), ("target", trained.task.target)):
         (folder / f"{name}.json").write_text(spelling.backend.to_str(), encoding="utf-8")
 
@@ -86,8 +86,8 @@ class Step(nn.Module):
     def forward(self, token: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         logits, state = self.model.step(token, shaped(tensors, self.example))
         # The exporter of torch 2.6 gives an input that is also an output the output's name.
-        fresh = (t.clone() if any(t is given for given in tensors) else t for t in flat(state))
-        return logits.log_softmax(-1), self.model.alignment(state), *fresh
+        new_tensors = (t.clone() if any(t is old for old in tensors) else t for t in flat(state))
+        return logits.log_softmax(-1), self.model.alignment(state), *new_tensors
 
 
 def flat(state: Any) -> list[Tensor]:
@@ -106,16 +106,16 @@ def flat(state: Any) -> list[Tensor]:
 def shaped(tensors: Sequence[Tensor], example: Any) -> Any:
     """The opposite of :func:`flat`."""
     leaves, structure = tree_flatten(example)
-    given = iter(tensors)
-    found: list[Any] = []
+    queue = iter(tensors)
+    rebuilt: list[Any] = []
     for leaf in leaves:
         if isinstance(leaf, Memory):
-            key, value = next(given), next(given)
-            mask = None if leaf.mask is None else masks.lengths(next(given))
-            found.append(Memory(key, value, mask, leaf.project, leaf.group))
+            key, value = next(queue), next(queue)
+            mask = None if leaf.mask is None else masks.lengths(next(queue))
+            rebuilt.append(Memory(key, value, mask, leaf.project, leaf.group))
         else:
-            found.append(next(given))
-    return tree_unflatten(found, structure)
+            rebuilt.append(next(queue))
+    return tree_unflatten(rebuilt, structure)
 
 
 def _export(module: nn.Module, args: tuple[Tensor, ...], names: list[str], out: str, path: Path) -> None:

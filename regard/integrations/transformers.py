@@ -43,8 +43,8 @@ def register(name: str = "regard", score: str | Score | None = None, normalizer:
         masking = importlib.import_module("transformers.masking_utils")
         capturing = importlib.import_module("transformers.utils.output_capturing")
     except ImportError as error:
-        said = "attn_implementation= needs transformers, version 5 or newer: pip install transformers"
-        raise ImportError(said) from error
+        message = "attn_implementation= needs transformers, version 5 or newer: pip install transformers"
+        raise ImportError(message) from error
     if name in ("eager", "sdpa", "flex_attention") or name.startswith(("flash_attention", "paged|")):
         raise ValueError(f"name={name!r} is one of Hugging Face's own")
     part = None if score is None else build("scores", score)
@@ -82,8 +82,8 @@ class _Attention:
     ) -> tuple[Tensor, Tensor | None]:
         """Queries (B, H, T, D), keys and values (B, K, S, ·), K a divisor of H → context (B, T, H, ·), and weights
         (B, H, T, S) if the caller wants them."""
-        wanted = bool(more.pop("output_attentions", False)) or self._collected()
-        if self.plain and not wanted and softcap is None and s_aux is None:
+        needs_weights = bool(more.pop("output_attentions", False)) or self._collected()
+        if self.plain and not needs_weights and softcap is None and s_aux is None:
             beside = {"is_causal": is_causal, "position_bias": position_bias, **more}
             return self.fast(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **beside)
         if more.get("cache") is not None:
@@ -104,7 +104,7 @@ class _Attention:
         normalizer = self.normalizer if s_aux is None else _Sinks(self.normalizer, s_aux)
         query, key, value = _heads(query, key, value)
         out = regard.attend(
-            query, key, value, score=score, normalizer=normalizer, mask=mask, dropout=dropout, weights=wanted
+            query, key, value, score=score, normalizer=normalizer, mask=mask, dropout=dropout, weights=needs_weights
         )
         weights = out.weights
         if weights is not None and weights.shape[-1] < keys:

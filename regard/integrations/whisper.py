@@ -77,11 +77,11 @@ def word_times(
     per_head: list[np.ndarray] = []
     for layer in chosen:
         weights = tape[layers[layer]].weights[0, :, len(prefix) - 1 :, :columns].double().cpu().numpy()  # (H, T + 1, S)
-        wanted = [head for each, head in heads if each == layer] if heads else range(len(weights))
-        if missing := [head for head in wanted if not 0 <= head < len(weights)]:
+        layer_heads = [head for number, head in heads if number == layer] if heads else range(len(weights))
+        if missing := [head for head in layer_heads if not 0 <= head < len(weights)]:
             raise ValueError(f"layer {layer} has no head {missing[0]}: they are 0 to {len(weights) - 1}")
-        per_head += [weights[head] for head in wanted]
-    mean = np.mean([_smoothed(_standard(each), smooth) for each in per_head], axis=0)
+        per_head += [weights[head] for head in layer_heads]
+    mean = np.mean([_smoothed(_standard(maps), smooth) for maps in per_head], axis=0)
     return times.said(np.mean(per_head, axis=0)[:-1], words, STEP, spans=times.warp(mean)[:-1])
 
 

@@ -77,9 +77,9 @@ def chosen(name: str) -> bool:
     return _choice.name == name
 
 
-def lower(score: Score, query: Tensor, key: Tensor, given: dict[str, Any]) -> Form | None:
+def lower(score: Score, query: Tensor, key: Tensor, keywords: dict[str, Any]) -> Form | None:
     """The score in the words of the kernels, or None where the plain path is to be taken."""
-    form = None if _choice.name == "plain" else score.form(query, key, **given)
+    form = None if _choice.name == "plain" else score.form(query, key, **keywords)
     return None if isinstance(form, (LeakyForm, SplitForm)) else form  # those have kernels for edges alone
 
 
@@ -95,13 +95,13 @@ def lower_edges(
         return None
     if featured is not None and (form.key is not key or (isinstance(form, DotForm) and form.bias is not None)):
         return None  # what else it knows of a key knows nothing of the features
-    return _lift(form) if _fits_numba(form.query, form.key, value, *_given(featured), halves=True) else None
+    return _lift(form) if _fits_numba(form.query, form.key, value, *_feature_tensors(featured), halves=True) else None
 
 
 def lower_tied(score: Score, rows: Tensor, featured: Featured | None = None) -> TiedForm | None:
     """:func:`lower_edges` where query, key and value are the same rows, (N, H, D)."""
     form = score.tied(rows) if _choice.name in ("auto", "fused") else None
-    if form is None or not _fits_numba(rows, form.weight, *_given(featured), halves=True):
+    if form is None or not _fits_numba(rows, form.weight, *_feature_tensors(featured), halves=True):
         return None
     return _lift(form)
 
@@ -111,7 +111,7 @@ def lower_features(featured: Featured | None) -> Featured | None:
     return None if featured is None else _lift(featured)
 
 
-def _given(featured: Featured | None) -> tuple[Tensor, ...]:
+def _feature_tensors(featured: Featured | None) -> tuple[Tensor, ...]:
     return () if featured is None else tuple(tensors_of(featured).values())
 
 
@@ -139,12 +139,12 @@ def narrowed(weights: Tensor, dtype: torch.dtype) -> Tensor:
 
 def keep(form: _Any) -> _Any:
     """The form with copies of whatever an optimizer could change in place."""
-    held: dict[str, Any] = {}
+    copies: dict[str, Any] = {}
     for name, tensor in tensors_of(form).items():
-        own = _own(tensor)
-        if own is not tensor:
-            held[name] = own
-    return replaced(form, **held) if held else form
+        copied = _copied(tensor)
+        if copied is not tensor:
+            copies[name] = copied
+    return replaced(form, **copies) if copies else form
 
 
 def scores(form: Form, keys: Deferred | None = None) -> Tensor:
@@ -226,7 +226,9 @@ def spans_of(mask: Mask, shape: tuple[int, ...], query: Tensor) -> Spans | None:
     return visible if _choice.name == "fused" or visible.pay(math.prod(shape), heads) else None
 
 
-def span_sum(form: Form | None, normalizer: Normalizer, value: Tensor, seen: Spans, group: int = 1) -> Tensor | None:
+def span_sum(
+    form: Form | None, normalizer: Normalizer, value: Tensor, stretches: Spans, group: int = 1
+) -> Tensor | None:
     """:func:`softmax_sum` over a stretch of keys for each query; None where it cannot be."""
     if not isinstance(form, DotForm) or form.bias is not None or type(normalizer) is not Softmax:
         return None
@@ -234,7 +236,7 @@ def span_sum(form: Form | None, normalizer: Normalizer, value: Tensor, seen: Spa
         return None
     leading = groups.unfold(form.query, group).shape[:-2]
     query, key, rows = dot.four(groups.unfold(form.query, group)), dot.four(form.key), dot.four(value)
-    context = spans.attend(query, key, rows, seen, form.scale / normalizer.temperature)
+    context = spans.attend(query, key, rows, stretches, form.scale / normalizer.temperature)
     return context.reshape(*leading, *context.shape[-2:])
 
 
@@ -269,13 +271,13 @@ def _fits_single(form: single.Form, value: Tensor, group: int = 1) -> bool:
         return False
     tensors = [query, key, value]
     if isinstance(form, DotForm):
-        known = form.bias is None and form.norm is None
+        supported = form.bias is None and form.norm is None
     elif isinstance(form, AdditiveForm):
         tensors.append(form.weight)
-        known = form.weight.ndim == 1 or query.ndim == 4
+        supported = form.weight.ndim == 1 or query.ndim == 4
     else:
-        known = isinstance(form.scale, float) or not form.scale.requires_grad
-    return known and bare(*tensors)
+        supported = isinstance(form.scale, float) or not form.scale.requires_grad
+    return supported and bare(*tensors)
 
 
 def local_scores(form: Form, first: Tensor, width: int) -> Tensor:
@@ -336,8 +338,8 @@ def _additive_kind(form: AdditiveForm | LocatedForm) -> str:
 
 def _fits_numba(*tensors: Tensor, halves: bool = False) -> bool:
     """Can the compiled loops take these? With ``halves``, also what is to be lifted to float32 first."""
-    known = (torch.float32, *HALVES) if halves else (torch.float32,)
-    fits = all(t.device.type == "cpu" and t.dtype in known for t in tensors)
+    dtypes = (torch.float32, *HALVES) if halves else (torch.float32,)
+    fits = all(t.device.type == "cpu" and t.dtype in dtypes for t in tensors)
     if _choice.name == "fused":
         if not fits:
             kinds = ", ".join(sorted({f"{t.dtype} on {t.device.type}" for t in tensors}))
@@ -398,7 +400,7 @@ def _unfold(tensor: Tensor, leading: torch.Size) -> Tensor:
     return tensor.reshape(*leading, *tensor.shape[1:])
 
 
-def _own(tensor: Tensor) -> Tensor:
+def _copied(tensor: Tensor) -> Tensor:
     if torch.compiler.is_compiling():
         return tensor.clone()  # dead code, unless someone reads the weights
     base = tensor._base if tensor._is_view() and tensor._base is not None else tensor

@@ -106,15 +106,15 @@ def _operation(rule, kinds, rows, scale=None, slope=None, heads=None, shared=())
     def generate(context, builder, signature, args):
         everywhere = [] if slope is None else [_everywhere(builder, args[slope])]
         with cgutils.for_range(builder, SIZE(1) if heads is None else args[heads]) as head:
-            given = everywhere
+            constants = everywhere
             if scale is not None:
                 factor = builder.load(_pointer(builder, args[scale], builder.add(args[scale + 1], head.index)))
-                given = [_everywhere(builder, factor), *everywhere]
+                constants = [_everywhere(builder, factor), *everywhere]
 
             def vector(place, head=head):
                 vectors = _vectors(builder, args, place, rows, shared, head)
                 numbers = [builder.load(vector, align=4) for vector in vectors]
-                builder.store(rule(builder, *numbers, *given), vectors[0], align=4)
+                builder.store(rule(builder, *numbers, *constants), vectors[0], align=4)
 
             _each_vector(builder, builder.mul(head.index, args[-1]), args[-1], vector)
         return context.get_dummy_value()
@@ -153,14 +153,14 @@ def _sums(rule, kinds, rows, slope=None, shared=(), more=False):
     """As `_operation`, with sums over each head's numbers; ``more``: added to what is there."""
 
     def generate(context, builder, signature, args):
-        given = [] if slope is None else [_everywhere(builder, args[slope])]
+        constants = [] if slope is None else [_everywhere(builder, args[slope])]
         total = cgutils.alloca_once(builder, VECTOR)
         with cgutils.for_range(builder, args[-2]) as head:
             builder.store(_constant(0), total)
 
             def vector(place, head=head):
                 vectors = _vectors(builder, args, place, rows, shared, head)
-                term = rule(builder, *(builder.load(vector, align=4) for vector in vectors), *given)
+                term = rule(builder, *(builder.load(vector, align=4) for vector in vectors), *constants)
                 builder.store(builder.fadd(builder.load(total), term, flags=FLAGS), total)
 
             _each_vector(builder, builder.mul(head.index, args[-1]), args[-1], vector)
@@ -178,11 +178,11 @@ def reduced(rule, start):
     @intrinsic
     def row(typing, x, i, width):
         def generate(context, builder, signature, args):
-            held = cgutils.alloca_once_value(builder, _constant(start))
+            result = cgutils.alloca_once_value(builder, _constant(start))
             with _steps(builder, args[1], args[2]) as place:
                 vector = builder.load(_pointer(builder, args[0], place, VECTOR), align=4)
-                builder.store(rule(builder, builder.load(held), vector), held)
-            return _across(builder, builder.load(held), rule)
+                builder.store(rule(builder, builder.load(result), vector), result)
+            return _across(builder, builder.load(result), rule)
 
         return NUMBER(*[SIZE_T] * 3), generate
 
@@ -203,7 +203,7 @@ def put_one(typing, out, at, number):
     return types.void(SIZE_T, SIZE_T, NUMBER), generate
 
 
-def chosen(rule):
+def numbers_of_nodes(rule):
     """out[e] = rule(builder, out[e], x[i + step·node[n + e]]) for each e below ``count``."""
 
     @intrinsic
@@ -213,8 +213,8 @@ def chosen(rule):
             with cgutils.for_range(builder, count) as edge:
                 place = builder.mul(step, _word(builder, node, builder.add(n, edge.index)))
                 number = builder.load(_pointer(builder, x, builder.add(i, place)))
-                held = _pointer(builder, out, edge.index)
-                builder.store(rule(builder, builder.load(held), number), held)
+                target = _pointer(builder, out, edge.index)
+                builder.store(rule(builder, builder.load(target), number), target)
             return context.get_dummy_value()
 
         return types.void(*[SIZE_T] * 7), generate
@@ -222,7 +222,7 @@ def chosen(rule):
     return numbers
 
 
-put_chosen, add_chosen = chosen(lambda b, old, x: x), chosen(_sum)
+put_of_nodes, add_of_nodes = numbers_of_nodes(lambda b, old, x: x), numbers_of_nodes(_sum)
 
 
 @intrinsic
@@ -248,12 +248,12 @@ def add_rows(typing, out, scale, x, node, n, count, width):
 
         def piece(place, kind):
             vector = _pointer(builder, out, place, kind)
-            held = cgutils.alloca_once_value(builder, builder.load(vector, align=4))
+            total = cgutils.alloca_once_value(builder, builder.load(vector, align=4))
             with cgutils.for_range(builder, count) as edge:
                 factor = _everywhere(builder, builder.load(_pointer(builder, scale, edge.index)), kind)
                 row = _row_of(builder, x, node, n, edge.index, width, place, kind)
-                builder.store(_times_add(builder, builder.load(held), factor, row), held)
-            builder.store(builder.load(held), vector, align=4)
+                builder.store(_times_add(builder, builder.load(total), factor, row), total)
+            builder.store(builder.load(total), vector, align=4)
 
         _in_pieces(builder, width, piece)
         return context.get_dummy_value()
@@ -270,13 +270,13 @@ def add_product(typing, out, at, scale, s, x, i, count, width):
 
         def piece(place, kind):
             vector = _pointer(builder, out, builder.add(at, place), kind)
-            held = cgutils.alloca_once_value(builder, builder.load(vector, align=4))
+            total = cgutils.alloca_once_value(builder, builder.load(vector, align=4))
             with cgutils.for_range(builder, count) as step:
                 number = builder.load(_pointer(builder, scale, builder.add(s, step.index)))
                 at_row = builder.add(builder.add(i, place), builder.mul(step.index, width))
                 row = builder.load(_pointer(builder, x, at_row, kind), align=4)
-                builder.store(_times_add(builder, builder.load(held), _everywhere(builder, number, kind), row), held)
-            builder.store(builder.load(held), vector, align=4)
+                builder.store(_times_add(builder, builder.load(total), _everywhere(builder, number, kind), row), total)
+            builder.store(builder.load(total), vector, align=4)
 
         _in_pieces(builder, width, piece)
         return context.get_dummy_value()
@@ -292,10 +292,10 @@ def add_row_dots(typing, out, y, j, x, node, n, count, width):
         out, y, j, x, node, n, count, width = args
 
         def piece(place, kind):
-            mine = builder.load(_pointer(builder, y, builder.add(j, place), kind), align=4)
+            left = builder.load(_pointer(builder, y, builder.add(j, place), kind), align=4)
             with cgutils.for_range(builder, count) as edge:
                 row = _row_of(builder, x, node, n, edge.index, width, place, kind)
-                dot = _across(builder, builder.fmul(mine, row, flags=FLAGS))
+                dot = _across(builder, builder.fmul(left, row, flags=FLAGS))
                 number = _pointer(builder, out, edge.index)
                 builder.store(builder.fadd(builder.load(number), dot, flags=FLAGS), number)
 
@@ -377,8 +377,8 @@ def put_drawn(typing, out, at, first, second, limit, boost, width):
         first = builder.add(first, ir.Constant(WORDS, list(range(LANES))))
         with _steps(builder, SIZE(0), args[6]) as place:
             count = builder.add(first, _everywhere(builder, builder.trunc(place, WORD), WORDS))
-            kept = _kept(builder, count, second, limit, boost)
-            builder.store(kept, _pointer(builder, args[0], builder.add(args[1], place), VECTOR), align=4)
+            factors = _dropout_factors(builder, count, second, limit, boost)
+            builder.store(factors, _pointer(builder, args[0], builder.add(args[1], place), VECTOR), align=4)
         return context.get_dummy_value()
 
     word = types.uint32
@@ -396,15 +396,15 @@ def put_drawn_of(typing, out, at, factor, first, second, limit, boost, width):
         with _steps(builder, args[1], args[7]) as place:
             count = builder.load(_pointer(builder, args[0], place, WORDS), align=4)
             count = builder.add(builder.mul(count, factor), first)
-            kept = _kept(builder, count, second, limit, boost)
-            builder.store(kept, _pointer(builder, args[0], place, VECTOR), align=4)
+            factors = _dropout_factors(builder, count, second, limit, boost)
+            builder.store(factors, _pointer(builder, args[0], place, VECTOR), align=4)
         return context.get_dummy_value()
 
     word = types.uint32
     return types.void(SIZE_T, SIZE_T, word, word, word, word, NUMBER, SIZE_T), generate
 
 
-def _kept(builder, count, second, limit, boost):
+def _dropout_factors(builder, count, second, limit, boost):
     hashed = _mixed(builder, builder.xor(_mixed(builder, count), second))
     return builder.select(builder.icmp_unsigned(">=", hashed, limit), boost, _constant(0))
 
@@ -435,8 +435,8 @@ def fetch(typing, x, i, width):
 
 def _each_vector(builder, start, width, vector):
     """vector(place) for start, start + LANES, … below start + width; without a loop where there is but one."""
-    with builder.if_else(builder.icmp_signed("==", width, SIZE(LANES))) as (one, several):
-        with one:
+    with builder.if_else(builder.icmp_signed("==", width, SIZE(LANES))) as (single, several):
+        with single:
             vector(start)
         with several, _steps(builder, start, width) as place:
             vector(place)
@@ -488,9 +488,9 @@ def _times_add(builder, old, x, y):
     return builder.fadd(old, builder.fmul(x, y, flags=FLAGS), flags=FLAGS)
 
 
-def _if_positive(builder, x, one, other):
-    """``one`` where x > 0, else ``other``, also where x is NaN."""
-    return builder.select(builder.fcmp_ordered(">", x, _constant(0)), one, other)
+def _if_positive(builder, x, positive, otherwise):
+    """``positive`` where x > 0, else ``otherwise``, also where x is NaN."""
+    return builder.select(builder.fcmp_ordered(">", x, _constant(0)), positive, otherwise)
 
 
 def _leaky(builder, slope, x, y):
@@ -512,8 +512,8 @@ def _exp(builder, x):
     """e^x, at least e^LOW and at most e^HIGH: 2^n·e^f with |f| <= ln(2)/2, 2^n set in the exponent bits. NaN stays."""
     b, low, high = builder, _constant(LOW), _constant(HIGH)
     x = b.select(b.fcmp_ordered("<", x, low), low, b.select(b.fcmp_ordered(">", x, high), high, x))
-    known = b.select(b.fcmp_ordered("ord", x, x), x, low)  # NaN has no integer part
-    whole = b.fadd(b.fmul(known, _constant(1 / np.log(2))), _constant(0.5))
+    number = b.select(b.fcmp_ordered("ord", x, x), x, low)  # NaN has no integer part
+    whole = b.fadd(b.fmul(number, _constant(1 / np.log(2))), _constant(0.5))
     floor = cgutils.get_or_insert_function(b.module, ir.FunctionType(VECTOR, [VECTOR]), f"llvm.floor.v{LANES}f32")
     n = b.call(floor, [whole])
     f = b.fsub(x, b.fmul(n, _constant(LN2_HIGH)))
@@ -588,40 +588,56 @@ def fetch_rows(x, node, first, last, width):
 
 
 @compiled
-def score(kind, scores, count, rows, at, sizes, mine, own, theirs, weight, slope, features, extra, incoming, sums):
-    """scores[e, h] of the node ``own``, a target if ``incoming``, with the ``count`` nodes node[at…].
+def score(
+    kind,
+    scores,
+    count,
+    rows,
+    at,
+    sizes,
+    own_rows,
+    node_number,
+    other_rows,
+    weight,
+    slope,
+    features,
+    extra,
+    incoming,
+    sums,
+):
+    """scores[e, h] of the node ``node_number``, a target if ``incoming``, with the ``count`` nodes node[at…].
 
     ``extra`` is what features of edges add to a score: a number for each edge and head inside the LeakyReLU of SPLIT,
     (E, heads); what a target's query makes of them with DOT, (N_t, heads, wide); what they are multiplied by before
-    they are added to a key with LEAKY, (wide, heads, width), which leaves the sums with ``theirs`` in ``sums``.
+    they are added to a key with LEAKY, (wide, heads, width), which leaves the sums with ``other_rows`` in ``sums``.
     """
     _, node, _, edge = rows
     edges, heads, lanes, width, _, wide = sizes
     row = lanes if kind == SPLIT else heads * width
     for e in range(count):
-        i, j, x = own * row, integer(node, at + e) * row, e * lanes
-        ahead(theirs, node, at + e, edges, row)
+        i, j, x = node_number * row, integer(node, at + e) * row, e * lanes
+        ahead(other_rows, node, at + e, edges, row)
         if kind == SPLIT:
             if extra == 0:
-                put_leaky(scores, x, mine, i, slope, mine, i, theirs, j, 1, lanes)
+                put_leaky(scores, x, own_rows, i, slope, own_rows, i, other_rows, j, 1, lanes)
             else:
                 ahead(extra, edge, at + e, edges, heads)
                 copy(sums, 0, extra, integer(edge, at + e) * heads, heads, lanes)
-                add(sums, 0, theirs, j, lanes)
-                put_leaky(scores, x, mine, i, slope, mine, i, sums, 0, 1, lanes)
+                add(sums, 0, other_rows, j, lanes)
+                put_leaky(scores, x, own_rows, i, slope, own_rows, i, sums, 0, 1, lanes)
         elif kind == DOT:
-            put_dots(scores, x, mine, i, theirs, j, heads, width)
+            put_dots(scores, x, own_rows, i, other_rows, j, heads, width)
             if extra != 0:
                 ahead(features, edge, at + e, edges, wide)
-                target = own if incoming else integer(node, at + e)
+                target = node_number if incoming else integer(node, at + e)
                 f = integer(edge, at + e) * wide
                 add_shared_dots(scores, x, extra, target * heads * wide, features, f, heads, wide)
         elif extra == 0:
-            put_leaky_dots(scores, x, slope, mine, i, theirs, j, weight, 0, heads, width)
+            put_leaky_dots(scores, x, slope, own_rows, i, other_rows, j, weight, 0, heads, width)
         else:
             ahead(features, edge, at + e, edges, wide)
-            put_sum(sums, e * row, theirs, j, features, integer(edge, at + e) * wide, extra, wide, row)
-            put_leaky_dots(scores, x, slope, mine, i, sums, e * row, weight, 0, heads, width)
+            put_sum(sums, e * row, other_rows, j, features, integer(edge, at + e) * wide, extra, wide, row)
+            put_leaky_dots(scores, x, slope, own_rows, i, sums, e * row, weight, 0, heads, width)
 
 
 @compiled
@@ -669,11 +685,11 @@ def forward(
     scores = memory.ctypes.data
     keep = scores + 4 * block
     top = keep + 4 * block
-    total, shrink, held = top + 4 * lanes, top + 8 * lanes, top + 12 * lanes
-    mixed = held + 4 * row
+    total, shrink, total_context = top + 4 * lanes, top + 8 * lanes, top + 12 * lanes
+    mixed = total_context + 4 * row
     sums = mixed + 4 * span
     for i in range(cuts[first], cuts[last]):
-        fill(held, 0, ZERO, row + span)
+        fill(total_context, 0, ZERO, row + span)
         fill(top, 0, -INFINITE, lanes)
         fill(total, 0, ZERO, lanes)
         for at in range(integer(start, i), integer(start, i + 1), BLOCK):
@@ -689,7 +705,7 @@ def forward(
                 if at > integer(start, i):
                     put_exp(shrink, 0, shrink, 0, low, i * lanes, lanes)
                     put_product(total, 0, total, 0, shrink, 0, lanes)
-                    put_scaled(held, 0, shrink, 0, held, 0, heads, columns)
+                    put_scaled(total_context, 0, shrink, 0, total_context, 0, heads, columns)
                     if blend != 0:
                         put_scaled(mixed, 0, shrink, 0, mixed, 0, heads, wide)
                 for e in range(count):
@@ -701,12 +717,12 @@ def forward(
             for e in range(count):
                 j = integer(node, at + e) * row
                 ahead(value, node, at + e, edges, row)
-                add_scaled(held, 0, scores, e * lanes, value, j, heads, columns)
+                add_scaled(total_context, 0, scores, e * lanes, value, j, heads, columns)
                 if blend != 0:
                     ahead(features, edge, at + e, edges, wide)
                     add_shared(mixed, 0, scores, e * lanes, features, integer(edge, at + e) * wide, heads, wide)
         if sigmoid:
-            put(context, i * row, held, 0, row)
+            put(context, i * row, total_context, 0, row)
             put(blend, i * span, mixed, 0, span)
         elif integer(start, i) == integer(start, i + 1):
             fill(context, i * row, ZERO, row)
@@ -715,7 +731,7 @@ def forward(
             fill(part, i * lanes, ZERO, lanes)
         else:
             put_inverse(part, i * lanes, total, 0, lanes)
-            put_scaled(context, i * row, part, i * lanes, held, 0, heads, columns)
+            put_scaled(context, i * row, part, i * lanes, total_context, 0, heads, columns)
             if blend != 0:
                 put_scaled(blend, i * span, part, i * lanes, mixed, 0, heads, wide)
     memory[0] = ZERO  # so that it lives as long as its address is used
@@ -757,7 +773,7 @@ def backward(
     value,
     features,
     extra,
-    known,
+    summaries,
     grad,
     grad_blend,
     grad_key,
@@ -774,22 +790,22 @@ def backward(
     start, node, place, edge = rows
     edges, heads, lanes, width, columns, wide = sizes
     row, inner, block = heads * columns, heads * width, BLOCK * lanes
-    own = lanes if kind == SPLIT else inner
-    memory = np.zeros(4 * block + own + row + room(kind, extra, sizes), f32)
+    own_size = lanes if kind == SPLIT else inner
+    memory = np.zeros(4 * block + own_size + row + room(kind, extra, sizes), f32)
     scores = memory.ctypes.data
     weights, slopes, keep, grad_own = scores + 4 * block, scores + 8 * block, scores + 12 * block, scores + 16 * block
-    held = grad_own + 4 * own
-    sums = held + 4 * row
+    grad_sum = grad_own + 4 * own_size
+    sums = grad_sum + 4 * row
     for j in range(cuts[first], cuts[last]):
-        fill(held, 0, ZERO, row)
-        fill(grad_own, 0, ZERO, own)
+        fill(grad_sum, 0, ZERO, row)
+        fill(grad_own, 0, ZERO, own_size)
         for at in range(integer(start, j), integer(start, j + 1), BLOCK):
             count = min(BLOCK, integer(start, j + 1) - at)
             score(kind, scores, count, rows, at, sizes, key, j, query, weight, slope, features, extra, False, sums)
             for e in range(count):
                 i = integer(node, at + e) * row
                 ahead(grad, node, at + e, edges, row)
-                ahead(known, node, at + e, edges, 3 * lanes)
+                ahead(summaries, node, at + e, edges, 3 * lanes)
                 put_dots(slopes, e * lanes, grad, i, value, j * row, heads, columns)
                 if grad_blend != 0:
                     ahead(features, edge, at + e, edges, wide)
@@ -804,16 +820,16 @@ def backward(
             else:
                 for e in range(count):
                     x, i = e * lanes, integer(node, at + e) * 3 * lanes
-                    put_exp(weights, x, scores, x, known, i, lanes)
-                    put_product(weights, x, weights, x, known, i + lanes, lanes)
-                    to_softmax(slopes, x, weights, x, known, i + 2 * lanes, lanes)
+                    put_exp(weights, x, scores, x, summaries, i, lanes)
+                    put_product(weights, x, weights, x, summaries, i + lanes, lanes)
+                    to_softmax(slopes, x, weights, x, summaries, i + 2 * lanes, lanes)
             if drop[2] > 0:
                 put_product(weights, 0, weights, 0, keep, 0, count * lanes)
             if kind == SPLIT:  # LeakyReLU keeps the sign
                 to_leaky(slopes, 0, scores, 0, slope, scores, 0, scores, 0, 1, count * lanes)
             for e in range(count):
                 x, i = e * lanes, integer(node, at + e)
-                add_scaled(held, 0, weights, x, grad, i * row, heads, columns)
+                add_scaled(grad_sum, 0, weights, x, grad, i * row, heads, columns)
                 if grad_blend != 0:
                     f = integer(edge, at + e) * wide
                     add_product(grad_features, f, weights, x, grad_blend, i * heads * wide, heads, wide)
@@ -826,7 +842,7 @@ def backward(
                 else:
                     add_slope(grad_own, 0, slopes, x, slope, sums, e * inner, key, j * inner, heads, width)
                 copy(grad_scores, integer(place, at + e) * heads, slopes, x, heads, lanes)
-        put(grad_value, j * row, held, 0, row)
+        put(grad_value, j * row, grad_sum, 0, row)
         if kind == SPLIT:
             copy(grad_key, j * heads, grad_own, 0, heads, lanes)
         elif kind == DOT:
@@ -854,8 +870,8 @@ def pull(
     sizes,
     kind,
     slope,
-    mine,
-    theirs,
+    own_rows,
+    other_rows,
     weight,
     features,
     extra,
@@ -866,7 +882,7 @@ def pull(
     grad_extra,
     grad_features,
 ):
-    """From the gradients of scores, (E, heads), that of ``mine`` for the nodes of parts first…last, and a row of
+    """From the gradients of scores, (E, heads), that of ``own_rows`` for the nodes of parts first…last, and a row of
     grad_weight for each part. Of grad_scores with SPLIT, see `backward`.
 
     If the nodes are targets also, with ``extra`` as in `score`, its gradient, with LEAKY a row for each part that is to
@@ -876,45 +892,49 @@ def pull(
     row = heads if kind == SPLIT else heads * width
     size, span = lanes if kind == SPLIT else row, heads * wide
     memory = np.zeros(3 * size, f32)
-    held = memory.ctypes.data
-    sums, slopes = held + 4 * size, held + 8 * size
+    grad_sum = memory.ctypes.data
+    sums, slopes = grad_sum + 4 * size, grad_sum + 8 * size
     for part in range(first, last):
         for i in range(cuts[part], cuts[part + 1]):
-            fill(held, 0, ZERO, size)
+            fill(grad_sum, 0, ZERO, size)
             for at in range(integer(start, i), integer(start, i + 1)):
                 s, j = integer(place, at) * heads, integer(node, at) * row
                 f = integer(edge, at) * wide
                 ahead(grad_scores, place, at, edges, heads)
                 if kind == SPLIT:
-                    add(held, 0, grad_scores, s, lanes)
+                    add(grad_sum, 0, grad_scores, s, lanes)
                     if grad_extra != 0:
                         put_few(grad_extra, integer(edge, at) * heads, grad_scores, s, heads)
                     continue
-                ahead(theirs, node, at, edges, row)
+                ahead(other_rows, node, at, edges, row)
                 if extra != 0:
                     ahead(features, edge, at, edges, wide)
                 if kind == DOT:
-                    add_scaled(held, 0, grad_scores, s, theirs, j, heads, width)
+                    add_scaled(grad_sum, 0, grad_scores, s, other_rows, j, heads, width)
                     if grad_extra != 0:
                         add_shared(grad_extra, i * span, grad_scores, s, features, f, heads, wide)
                         add_product(grad_features, f, grad_scores, s, extra, i * span, heads, wide)
                 elif extra == 0:
-                    add_slope(held, 0, grad_scores, s, slope, mine, i * row, theirs, j, heads, width)
-                    add_leaky(grad_weight, part * row, grad_scores, s, slope, mine, i * row, theirs, j, heads, width)
+                    add_slope(grad_sum, 0, grad_scores, s, slope, own_rows, i * row, other_rows, j, heads, width)
+                    add_leaky(
+                        grad_weight, part * row, grad_scores, s, slope, own_rows, i * row, other_rows, j, heads, width
+                    )
                 else:
-                    put_sum(sums, 0, theirs, j, features, f, extra, wide, row)
-                    put_slope(slopes, 0, grad_scores, s, slope, mine, i * row, sums, 0, heads, width)
-                    add(held, 0, slopes, 0, row)
+                    put_sum(sums, 0, other_rows, j, features, f, extra, wide, row)
+                    put_slope(slopes, 0, grad_scores, s, slope, own_rows, i * row, sums, 0, heads, width)
+                    add(grad_sum, 0, slopes, 0, row)
                     if grad_extra != 0:
-                        add_leaky(grad_weight, part * row, grad_scores, s, slope, mine, i * row, sums, 0, heads, width)
+                        add_leaky(
+                            grad_weight, part * row, grad_scores, s, slope, own_rows, i * row, sums, 0, heads, width
+                        )
                         add_shared(grad_extra, part * wide * row, features, f, slopes, 0, wide, row)
                         add_shared_dots(grad_features, f, weighted, 0, slopes, 0, wide, row)
             if kind == SPLIT:
-                copy(grad, i * heads, held, 0, heads, lanes)
+                copy(grad, i * heads, grad_sum, 0, heads, lanes)
             elif kind == DOT:
-                put(grad, i * row, held, 0, row)
+                put(grad, i * row, grad_sum, 0, row)
             else:
-                put_product(grad, i * row, held, 0, weight, 0, row)
+                put_product(grad, i * row, grad_sum, 0, weight, 0, row)
     memory[0] = ZERO
 
 
@@ -961,17 +981,17 @@ def forward_head(first, last, cuts, rows, sizes, drop, slope, h, dots, value, ex
     most += -most % LANES
     memory = np.zeros(2 * most + columns + 1, f32)
     scores = memory.ctypes.data
-    keep, held, shared = scores + 4 * most, scores + 8 * most, scores + 8 * most + 4 * columns
+    keep, head_context, shared = scores + 4 * most, scores + 8 * most, scores + 8 * most + 4 * columns
     for i in range(cuts[first], cuts[last]):
-        own, at, count = (i * heads + h) * columns, integer(start, i), integer(start, i + 1) - integer(start, i)
+        out_place, at, count = (i * heads + h) * columns, integer(start, i), integer(start, i + 1) - integer(start, i)
         if count == 0:
-            fill(context, own, ZERO, columns)
+            fill(context, out_place, ZERO, columns)
             put_one(low, h * nodes + i, ZERO)
             continue
         fetch_rows(value, node, at, at + count, columns)
-        put_chosen(scores, dots, (heads + h) * nodes, 1, node, at, count)
+        put_of_nodes(scores, dots, (heads + h) * nodes, 1, node, at, count)
         if extra != 0:
-            add_chosen(scores, extra, h, heads, edge, at, count)
+            add_of_nodes(scores, extra, h, heads, edge, at, count)
         put_leaky_by(scores, 0, dots, h * nodes + i, slope, scores, 0, scores, 0, 1, count)
         end(scores, count, -INFINITE)
         top = largest_of(scores, 0, count)
@@ -983,10 +1003,10 @@ def forward_head(first, last, cuts, rows, sizes, drop, slope, h, dots, value, ex
         if drop[2] > 0:
             draw_head(keep, count, place, at, lanes, h, drop)
             put_product(scores, 0, scores, 0, keep, 0, count)
-        fill(held, 0, ZERO, columns)
-        add_rows(held, scores, value, node, at, count, columns)
+        fill(head_context, 0, ZERO, columns)
+        add_rows(head_context, scores, value, node, at, count, columns)
         put_one(shared, 0, ONE / whole)
-        put_scaled(context, own, shared, 0, held, 0, 1, columns)
+        put_scaled(context, out_place, shared, 0, head_context, 0, 1, columns)
     memory[0] = ZERO
 
 
@@ -1015,7 +1035,7 @@ def backward_head(
     dots,
     value,
     extra,
-    known,
+    summaries,
     grad,
     grad_key,
     grad_value,
@@ -1028,23 +1048,23 @@ def backward_head(
     memory = np.zeros(5 * BLOCK + columns, f32)
     scores = memory.ctypes.data
     weights, slopes, keep, means = scores + 4 * BLOCK, scores + 8 * BLOCK, scores + 12 * BLOCK, scores + 16 * BLOCK
-    held = scores + 20 * BLOCK
+    grad_sum = scores + 20 * BLOCK
     for j in range(cuts[first], cuts[last]):
-        own, grad_own = (j * heads + h) * columns, ZERO
-        fill(held, 0, ZERO, columns)
+        out_place, grad_own = (j * heads + h) * columns, ZERO
+        fill(grad_sum, 0, ZERO, columns)
         for at in range(integer(start, j), integer(start, j + 1), BLOCK):
             count = min(BLOCK, integer(start, j + 1) - at)
             fetch_rows(grad, node, at + count, min(at + 2 * count, edges), columns)
-            fetch_rows(known, node, at + count, min(at + 2 * count, edges), 4)
-            put_chosen(scores, known, 0, 4, node, at, count)
-            put_chosen(weights, known, 1, 4, node, at, count)
-            put_chosen(means, known, 2, 4, node, at, count)
+            fetch_rows(summaries, node, at + count, min(at + 2 * count, edges), 4)
+            put_of_nodes(scores, summaries, 0, 4, node, at, count)
+            put_of_nodes(weights, summaries, 1, 4, node, at, count)
+            put_of_nodes(means, summaries, 2, 4, node, at, count)
             if extra != 0:
-                add_chosen(scores, extra, h, heads, edge, at, count)
+                add_of_nodes(scores, extra, h, heads, edge, at, count)
             put_leaky_by(scores, 0, dots, (heads + h) * nodes + j, slope, scores, 0, scores, 0, 1, count)
             put_exp(weights, 0, weights, 0, scores, 0, count)
             fill(slopes, 0, ZERO, count)
-            add_row_dots(slopes, value, own, grad, node, at, count, columns)
+            add_row_dots(slopes, value, out_place, grad, node, at, count, columns)
             if drop[2] > 0:
                 draw_head(keep, count, place, at, lanes, h, drop)
                 put_product(slopes, 0, slopes, 0, keep, 0, count)
@@ -1052,11 +1072,11 @@ def backward_head(
             to_leaky(slopes, 0, scores, 0, slope, scores, 0, scores, 0, 1, count)
             if drop[2] > 0:
                 put_product(weights, 0, weights, 0, keep, 0, count)
-            add_rows(held, weights, grad, node, at, count, columns)
+            add_rows(grad_sum, weights, grad, node, at, count, columns)
             put_apart(grad_scores, at * heads + h, heads, slopes, count)
             end(slopes, count, ZERO)
             grad_own += sum_of(slopes, 0, count)
-        put(grad_value, own, held, 0, columns)
+        put(grad_value, out_place, grad_sum, 0, columns)
         put_one(grad_key, j * heads + h, grad_own)
     memory[0] = ZERO
 

@@ -5,7 +5,7 @@ allocation to its caller. Forward kernels split queries. Backward kernels split 
 are independent, so that no two threads ever add to the same place and the result is the same on any number of them.
 The helpers live here too, since numba renews its copy on disk only when the file of the kernel itself changes.
 
-`single` is told where things lie by addresses and strides, as whole numbers: a step of a decoder takes well under a
+`single` takes tensors as addresses and strides, as whole numbers: a step of a decoder takes well under a
 millisecond, of which making views and arrays of its tensors would be a good part.
 """
 
@@ -185,17 +185,17 @@ def additive_backward(first, last, query, key, weight, grad, grad_query, grad_ke
     for item in range(first, last):
         n, part = item // parts, item % parts
         v, e, sum_v = weight[n % weight.shape[0], part], grad[n], grad_weight[n, part]
-        each = not (within(query[n], REACH) and within(key[n], REACH))
+        direct = not (within(query[n], REACH) and within(key[n], REACH))
         for t in range(queries):
-            load(query[n, t, part], each, a[t])
+            load(query[n, t, part], direct, a[t])
         for s in range(keys):
-            load(key[n, s, part], each, b[s])
+            load(key[n, s, part], direct, b[s])
         fill(sum_a, ZERO)
         fill(sum_b, ZERO)
         fill(sum_v, ZERO)
-        for t in range(0, queries, 1 if each else 2):
+        for t in range(0, queries, 1 if direct else 2):
             fill(row, ZERO)
-            if each:
+            if direct:
                 backward_direct(t, e, a, b, sum_a, sum_b, row)
             else:
                 backward_pair(t, e, a, b, sum_a, sum_b, row)
@@ -299,15 +299,15 @@ def four_dots_in_line(query, apart, keys, stride, first, last, width, scores, at
         w, x, y, z = ZERO, ZERO, ZERO, ZERO
         k, m, n, o = ZERO, ZERO, ZERO, ZERO
         for i in range(u64(width)):
-            one, two = keys[a + i], keys[b + i]
-            w += query[i] * one
-            k += query[i] * two
-            x += query[q + i] * one
-            m += query[q + i] * two
-            y += query[u64(2) * q + i] * one
-            n += query[u64(2) * q + i] * two
-            z += query[u64(3) * q + i] * one
-            o += query[u64(3) * q + i] * two
+            first_number, second_number = keys[a + i], keys[b + i]
+            w += query[i] * first_number
+            k += query[i] * second_number
+            x += query[q + i] * first_number
+            m += query[q + i] * second_number
+            y += query[u64(2) * q + i] * first_number
+            n += query[u64(2) * q + i] * second_number
+            z += query[u64(3) * q + i] * first_number
+            o += query[u64(3) * q + i] * second_number
         scores[at + s], scores[f + s], scores[g + s], scores[h + s] = w, x, y, z
         t = s + u64(1)
         scores[at + t], scores[f + t], scores[g + t], scores[h + t] = k, m, n, o
@@ -315,11 +315,11 @@ def four_dots_in_line(query, apart, keys, stride, first, last, width, scores, at
         w, x, y, z = ZERO, ZERO, ZERO, ZERO
         a = s * step
         for i in range(u64(width)):
-            one = keys[a + i]
-            w += query[i] * one
-            x += query[q + i] * one
-            y += query[u64(2) * q + i] * one
-            z += query[u64(3) * q + i] * one
+            first_number = keys[a + i]
+            w += query[i] * first_number
+            x += query[q + i] * first_number
+            y += query[u64(2) * q + i] * first_number
+            z += query[u64(3) * q + i] * first_number
         scores[at + s], scores[f + s], scores[g + s], scores[h + s] = w, x, y, z
 
 
@@ -390,9 +390,9 @@ def sum_in_line(out, values, stride, first, last, depth, scores, at):
         p, q, r, t = scores[i], scores[i + u64(1)], scores[i + u64(2)], scores[i + u64(3)]
         w, x, y, z = scores[i + u64(4)], scores[i + u64(5)], scores[i + u64(6)], scores[i + u64(7)]
         for e in range(u64(depth)):
-            one = (p * values[a + e] + q * values[b + e]) + (r * values[c + e] + t * values[d + e])
-            two = (w * values[f + e] + x * values[g + e]) + (y * values[h + e] + z * values[k + e])
-            out[e] += one + two
+            left = (p * values[a + e] + q * values[b + e]) + (r * values[c + e] + t * values[d + e])
+            right = (w * values[f + e] + x * values[g + e]) + (y * values[h + e] + z * values[k + e])
+            out[e] += left + right
     fours = u64(last - (last - ahead) % 4)
     for s in range(u64(ahead), fours, u64(4)):
         a, i = s * step, at + s
@@ -619,32 +619,34 @@ def single(first, last, kind, sizes, query, key, value, weight, allowed, place, 
             scaled_in_place(weights, u64(h * wide), count, scale, kept_scores)
         if depth == 0:
             continue
-        kept = count
+        allowed_count = count
         if allowed[0]:  # from here on, what may be attended is all there is
-            permitted, kept = flags(allowed[0] + n * allowed[1] + head * allowed[2] + start * allowed[3]), 0
+            permitted, allowed_count = flags(allowed[0] + n * allowed[1] + head * allowed[2] + start * allowed[3]), 0
             for s in range(count):
                 if permitted[s * allowed[3]]:
-                    rows[kept] = rows[s]
+                    rows[allowed_count] = rows[s]
                     for h in range(together):
-                        weights[h * wide + kept] = weights[h * wide + s]
-                    kept += 1
+                        weights[h * wide + allowed_count] = weights[h * wide + s]
+                    allowed_count += 1
         for h in range(together):
             index = (n * heads + head + h) * pieces + piece
-            total = softmax_in_place(weights, h * wide, kept, sharpness) if kept else NEVER
+            total = softmax_in_place(weights, h * wide, allowed_count, sharpness) if allowed_count else NEVER
             if logs:
                 floats(logs)[index] = total
             context = floats(out + 4 * index * depth)
             for e in range(depth):
                 context[e] = ZERO
-        lined = place[0] == 0 and kept > 0 and rows[kept - 1] == start + kept - 1  # also where the rest is padding
+        lined = (
+            place[0] == 0 and allowed_count > 0 and rows[allowed_count - 1] == start + allowed_count - 1
+        )  # also where the rest is padding
         several = FOUR if lined and together % FOUR == share % FOUR == 0 else 1
-        for s in range(0, kept, block):
-            end = min(s + block, kept)
+        for s in range(0, allowed_count, block):
+            end = min(s + block, allowed_count)
             for h in range(0, together, several):
                 context = floats(out + 4 * ((n * heads + head + h) * pieces + piece) * depth)
                 base, at = value[0] + 4 * (n * value[1] + (head + h) // share * value[2]), u64(h * wide)
                 if several > 1 and value[3] > depth:
-                    fetch(base + 4 * start * value[3], value[3], end, min(end + block, kept), depth)
+                    fetch(base + 4 * start * value[3], value[3], end, min(end + block, allowed_count), depth)
                 if several > 1:
                     values, apart = floats(base + 4 * start * value[3]), pieces * depth
                     four_sums_in_line(context, apart, values, value[3], s, end, depth, weights, at, wide)

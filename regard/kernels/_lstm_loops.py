@@ -14,12 +14,12 @@ FAINT = f32(40)  # e to minus this is nothing beside a weight
 
 
 @compiled
-def cell(first, last, given, fed, gates, before, after, states, begin):
-    """given + fed (B, 4H) are the sums of i, f, g and o, and gates their values; c → c', and h = o tanh c' comes into
-    the states, from column ``begin`` on."""
+def cell(first, last, from_input, from_state, gates, before, after, states, begin):
+    """from_input + from_state (B, 4H) are the sums of i, f, g and o, and gates their values; c → c', and h = o tanh c'
+    comes into the states, from column ``begin`` on."""
     width = before.shape[1]
     for b in range(first, last):
-        x, y, out = given[b], fed[b], gates[b]
+        x, y, out = from_input[b], from_state[b], gates[b]
         squash(x[: 2 * width], y[: 2 * width], out[: 2 * width])
         bend(x[2 * width : 3 * width], y[2 * width : 3 * width], out[2 * width : 3 * width])
         squash(x[3 * width :], y[3 * width :], out[3 * width :])
@@ -171,16 +171,16 @@ def hill_back(alpha, beta, kappa, dphi):
 
 
 @compiled
-def sums(first, last, seen, below, own, weight, recurrent, out):
-    """What units first..last of a layer add up for their gates, (4H,), without their bias: of what is seen, of the
-    state below, which the lowest layer has not, and of their own."""
-    width, given = len(own), len(seen)
+def sums(first, last, inputs, below, state, weight, recurrent, out):
+    """What units first..last of a layer add up for their gates, (4H,), without their bias: of the inputs, of the
+    state below, which the lowest layer has not, and of their own state."""
+    width, size = len(state), len(inputs)
     x = np.empty(weight.shape[1], np.float32)
-    x[:given] = seen
-    x[given:] = below
+    x[:size] = inputs
+    x[size:] = below
     for j in range(first, last):
         i, f, g, o = four(weight, j, width, x)
-        more_i, more_f, more_g, more_o = four(recurrent, j, width, own)
+        more_i, more_f, more_g, more_o = four(recurrent, j, width, state)
         out[j], out[width + j] = i + more_i, f + more_f
         out[2 * width + j], out[3 * width + j] = g + more_g, o + more_o
 
@@ -218,13 +218,13 @@ def draw(first, last, raw, noise, bias, least, correlation, out):
         total = ZERO
         for m in range(mixtures):
             total += exp(raw[b, 1 + m] * sharp - top)
-        wanted, chosen = noise[b, 0] * total, mixtures - 1
+        remaining, component = noise[b, 0] * total, mixtures - 1
         for m in range(mixtures):
-            wanted -= exp(raw[b, 1 + m] * sharp - top)
-            if wanted < ZERO:
-                chosen = m
+            remaining -= exp(raw[b, 1 + m] * sharp - top)
+            if remaining < ZERO:
+                component = m
                 break
-        at = 1 + mixtures + chosen
+        at = 1 + mixtures + component
         x, y = raw[b, at], raw[b, at + mixtures]
         sx = np.exp(max(raw[b, at + 2 * mixtures], low) - bias[b])
         sy = np.exp(max(raw[b, at + 3 * mixtures], low) - bias[b])

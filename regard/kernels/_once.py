@@ -46,7 +46,7 @@ def explain_second_derivative(out: Tensor) -> None:
     """Let the operator of torch that gave ``out`` say the same as our kernels, if it has no second derivative."""
     node = None if torch.compiler.is_compiling() else out.grad_fn
     if node is not None and node.name().startswith("ScaledDotProduct"):  # else it is a composition that has one
-        node.register_hook(lambda found, _: _Barrier.apply(*found) if torch.is_grad_enabled() else None)
+        node.register_hook(lambda grads, _: _Barrier.apply(*grads) if torch.is_grad_enabled() else None)
 
 
 def differentiable_once(backward: CustomOpDef) -> None:

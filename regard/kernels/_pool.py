@@ -236,5 +236,5 @@ def _watch(kernel: Any, done: threading.Event) -> None:
     while not done.wait(PATIENCE):
         if kernel.stats.cache_misses and not _noticed:  # a slow disk is no reason to speak of compiling
             _noticed = True
-            kept = getattr(kernel._cache, "cache_path", None) is not None
-            print(NOTICE if kept else UNKEPT, file=sys.stderr, flush=True)
+            cached = getattr(kernel._cache, "cache_path", None) is not None
+            print(NOTICE if cached else UNKEPT, file=sys.stderr, flush=True)

@@ -42,9 +42,9 @@ def read(first, last, sizes, location, image, out):
         x, y = floats(location)[2 * b], floats(location)[2 * b + 1]
         nowhere = x * f32(0) + y * f32(0)
         if nowhere != f32(0):  # not a number, or infinity
-            seen = floats(out + 4 * b * channels * scales * size * size)
+            patch = floats(out + 4 * b * channels * scales * size * size)
             for i in range(channels * scales * size * size):
-                seen[i] = np.nan
+                patch[i] = np.nan
             continue
         for k in range(scales):
             side, wide = 1 << k, size << k

@@ -1,6 +1,6 @@
 """A position of a whole stack of Transformer layers, compiled by numba for float32. Imported at first use only.
 
-All is told by addresses, as for the loop over single queries that it calls. Weights are read in the order in which
+Tensors come as addresses, as in the loop over single queries that it calls. Weights are read in the order in which
 linear layers store them, a row for each output, at the speed of the cache that holds them; several positions, of
 different items, read them once.
 """
@@ -19,7 +19,7 @@ OWN, CROSS, THINK = 0, 5, 8
 NORM, QUERY, OUT, KEY, VALUE = range(5)  # of OWN; CROSS has the first three
 FIRST, SECOND = 1, 2  # of THINK
 ROWS = 11
-# What a layer's table of keys holds for its own keys and for those of a source, as `single` is told it.
+# What a layer's table of keys holds for its own keys and for those of a source, as `single` takes it.
 KEYS, VALUES, ALLOWED, PLACE, LENGTH, TOGETHER, SCORES, PUT, LOOK = 0, 4, 8, 12, 15, 16, 17, 18, 22
 OFFSET = f32(np.sqrt(0.5))
 NEAR = 6144  # numbers of rows for which there is room beside weights
@@ -41,11 +41,11 @@ def one_product(w, x, width):
 @compiled
 def four_products(w, step, x, apart, width, out, o, away):
     """w·x of two rows of weights and four of x, added to four rows of out at o and behind it."""
-    one, s, t, u = u64(step), u64(apart), u64(2 * apart), u64(3 * apart)
+    row, s, t, u = u64(step), u64(apart), u64(2 * apart), u64(3 * apart)
     a, b, c, d = ZERO, ZERO, ZERO, ZERO
     e, f, g, h = ZERO, ZERO, ZERO, ZERO
     for i in range(u64(width)):
-        v, y = w[i], w[one + i]
+        v, y = w[i], w[row + i]
         a += v * x[i]
         b += v * x[s + i]
         c += v * x[t + i]
@@ -102,9 +102,9 @@ def products(weight, x, apart, rows, width, out, away, start, count):
     """out[r] += W x[r] in the columns from start to count: addresses of W (count, width), and of rows that lie
     ``apart`` and ``away``. Rows go in blocks that the nearest cache holds beside the weights."""
     if rows == 1:
-        one = floats(out)
+        result = floats(out)
         for o in range(start, count):
-            one[u64(o)] += one_product(floats(weight + 4 * o * width), floats(x), width)
+            result[u64(o)] += one_product(floats(weight + 4 * o * width), floats(x), width)
         return
     block = max(8, NEAR // width // 4 * 4)
     for first in range(0, rows, block):
@@ -201,9 +201,9 @@ def attend(first, last, look, heads, group, width, query, scale, scores, context
     allowed = (look[8], look[9], look[10], look[11])
     place = (look[12], look[13], look[14])
     into = look[SCORES] if look[SCORES] else scores
-    each, none = heads // together, (0, 0)
+    units, none = heads // together, (0, 0)
     single(
-        *(first * each, last * each, 0, sizes, where, keys, values, none, allowed, place),
+        *(first * units, last * units, 0, sizes, where, keys, values, none, allowed, place),
         *(scale, 1.0, into, 0, context),
     )
 
@@ -238,18 +238,18 @@ def step(first, last, sizes, pre, gelus, eps, scale, turns, weights, looks, norm
             start = OWN if kind == 0 else CROSS if kind == 1 else THINK
             if weights[layer, start, 0] == 0:
                 continue
-            table, given = weights[layer, start:], x
+            table, inputs = weights[layer, start:], x
             if pre:
                 layer_norm(table[NORM], eps, x, normed, rows, width)
-                given = normed
+                inputs = normed
             if kind < 2:
                 look = looks[layer, kind]
-                linear(table[QUERY], given, width, rows, width, query + place, width, width, False)
+                linear(table[QUERY], inputs, width, rows, width, query + place, width, width, False)
                 if kind == 0:
                     for side in range(2):
                         away = look[PUT + 2 + side]
                         into = look[PUT + side] + 4 * first * away
-                        linear(table[KEY + side], given, width, rows, width, into, away, shared, False)
+                        linear(table[KEY + side], inputs, width, rows, width, into, away, shared, False)
                     if turns:
                         turn(query + place, turns, rows * heads, depth)
                         for r in range(first, last):
@@ -257,7 +257,7 @@ def step(first, last, sizes, pre, gelus, eps, scale, turns, weights, looks, norm
                 attend(first, last, look, heads, group, depth, query, scale, scores, context)
                 linear(table[OUT], context + place, width, rows, width, x, width, width, True)
             else:
-                linear(table[FIRST], given, width, rows, width, wide, hidden, hidden, False)
+                linear(table[FIRST], inputs, width, rows, width, wide, hidden, hidden, False)
                 if gelus:
                     gelu(floats(wide), rows * hidden)
                 else:

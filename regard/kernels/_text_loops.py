@@ -98,9 +98,9 @@ def likeliest(first, last, logits, log_prob, which):
 
 
 @compiled
-def errors(first, last, logits, wanted, smoothing, learning, out):
-    """Of the rows first..last into out (N, 3): −log p of what is wanted, −Σ log p over the vocabulary, and whether
-    nothing is likelier. If ``learning``, the logits become ∂loss/∂logits = p − (1 − ε)·wanted − ε/V."""
+def errors(first, last, logits, targets, smoothing, learning, out):
+    """Of the rows first..last into out (N, 3): −log p of the targets, −Σ log p over the vocabulary, and whether
+    nothing is likelier. If ``learning``, the logits become ∂loss/∂logits = p − (1 − ε)·targets − ε/V."""
     kinds = logits.shape[1]
     whole = kinds - kinds % LANES
     lanes, sums = np.empty(LANES, f32), np.empty(LANES, f32)
@@ -112,7 +112,7 @@ def errors(first, last, logits, wanted, smoothing, learning, out):
             top = row[index] if row[index] > top else top
         lanes[:] = ZERO
         sums[:] = ZERO
-        aim = row[wanted[n]]
+        target_logit = row[targets[n]]
         for start in range(0, whole, LANES):
             part = row[start : start + LANES]
             for lane in range(LANES):
@@ -130,11 +130,11 @@ def errors(first, last, logits, wanted, smoothing, learning, out):
             if learning:
                 row[index] = share
         total = lanes.sum()
-        out[n, 0] = np.log(total) + (top - aim)
+        out[n, 0] = np.log(total) + (top - target_logit)
         out[n, 1] = kinds * np.log(total) - sums.sum()
-        out[n, 2] = aim >= top
+        out[n, 2] = target_logit >= top
         if learning:
             share, rest = ONE / total, smoothing / kinds
             for index in range(kinds):
                 row[index] = row[index] * share - rest
-            row[wanted[n]] -= ONE - smoothing
+            row[targets[n]] -= ONE - smoothing

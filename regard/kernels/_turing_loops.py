@@ -185,11 +185,11 @@ def sharpen(rotated, exponent, out):
 
 
 @compiled
-def forward(first, last, shifts, memory, before, raw, written, weights, read, kept, inverses):
+def forward(first, last, shifts, memory, before, raw, written, weights, read, saved, inverses):
     """A step of items first..last: address with every head, read with the first, write with the last.
 
     memory (B, W, N), before (B, H, N), raw (B, P) → written (B, W, N), weights (B, H, N), read (B, R, W). For the way
-    back: kept (B, H, 3, N), the cosines, content weights and rotated weights, and inverses (B, N), 1/‖row‖.
+    back: saved (B, H, 3, N), the cosines, content weights and rotated weights, and inverses (B, N), 1/‖row‖.
     """
     width, rows = memory.shape[1:]
     heads, reads = weights.shape[1], read.shape[1]
@@ -198,12 +198,16 @@ def forward(first, last, shifts, memory, before, raw, written, weights, read, ke
     for b in range(first, last):
         norms(memory[b], inverses[b])
         for h in range(heads):
-            given, w, back = raw[b, h * size : (h + 1) * size], before[b, h], kept[b, h]
-            gain, gate, exponent = softplus(given[width]), sigmoid(given[width + 1]), ONE + softplus(given[width + 2])
-            content(memory[b], inverses[b], given[:width], gain, back[0], back[1])
+            params, w, back = raw[b, h * size : (h + 1) * size], before[b, h], saved[b, h]
+            gain, gate, exponent = (
+                softplus(params[width]),
+                sigmoid(params[width + 1]),
+                ONE + softplus(params[width + 2]),
+            )
+            content(memory[b], inverses[b], params[:width], gain, back[0], back[1])
             for i in range(rows):
                 mixed[i] = gate * back[1, i] + (ONE - gate) * w[i]
-            distribution(given[width + 3 :], shift)
+            distribution(params[width + 3 :], shift)
             wrap(mixed, reach, ring)
             rotate(ring, shift, back[2])
             sharpen(back[2], exponent, weights[b, h])
@@ -234,7 +238,7 @@ def backward(
     before,
     raw,
     weights,
-    kept,
+    saved,
     inverses,
     g_written,
     g_weights,
@@ -284,9 +288,13 @@ def backward(
         for i in range(rows):
             along[i] = ZERO
         for h in range(heads):
-            given, g_given, back = raw[b, h * size : (h + 1) * size], g_raw[b, h * size : (h + 1) * size], kept[b, h]
-            gain, gate, exponent = softplus(given[width]), sigmoid(given[width + 1]), ONE + softplus(given[width + 2])
-            distribution(given[width + 3 :], shift)
+            params, g_params, back = raw[b, h * size : (h + 1) * size], g_raw[b, h * size : (h + 1) * size], saved[b, h]
+            gain, gate, exponent = (
+                softplus(params[width]),
+                sigmoid(params[width + 1]),
+                ONE + softplus(params[width + 2]),
+            )
+            distribution(params[width + 3 :], shift)
             cosine, alike, rotated, w, g = back[0], back[1], back[2], weights[b, h], g_w[h]
             # w = softmax(exponent · log max(rotated / top, FAINT))
             mean, top, g_power = dot(g, w), max(largest(rotated), TINY), ZERO
@@ -302,10 +310,10 @@ def backward(
             total = ZERO
             for j in range(shifts):
                 g_shift = dot(g, ring[shifts - 1 - j :])
-                g_given[width + 3 + j] = shift[j] * g_shift
+                g_params[width + 3 + j] = shift[j] * g_shift
                 total += shift[j] * g_shift
             for j in range(shifts):
-                g_given[width + 3 + j] -= shift[j] * total
+                g_params[width + 3 + j] -= shift[j] * total
             wrap(g, reach, ring)
             rotate(ring, shift[::-1], mixed)
             # mixed = gate · alike + (1 - gate) · before
@@ -322,23 +330,23 @@ def backward(
                 g_gain += y * cosine[i]
                 g_cosine[i] = gain * y * inverses[b, i]
                 along[i] += gain * y * cosine[i]
-            g_given[width] = g_gain * sigmoid(given[width])
-            g_given[width + 1] = g_gate * gate * (ONE - gate)
-            g_given[width + 2] = g_power * sigmoid(given[width + 2])
+            g_params[width] = g_gain * sigmoid(params[width])
+            g_params[width + 1] = g_gate * gate * (ONE - gate)
+            g_params[width + 2] = g_power * sigmoid(params[width + 2])
             # cosine[i] = key/‖key‖ · row[i]/‖row[i]‖
-            root = length(given[:width])
+            root = length(params[:width])
             inverse = ONE / (SHORT if root < SHORT else root)
             turned = ZERO
             for d in range(width):
-                unit[d] = given[d] * inverse
-                g_given[d] = dot(g_cosine, m[d])
-                turned += g_given[d] * unit[d]
+                unit[d] = params[d] * inverse
+                g_params[d] = dot(g_cosine, m[d])
+                turned += g_params[d] * unit[d]
                 k, g_row = unit[d], g_m[d]
                 for i in range(rows):
                     g_row[i] += k * g_cosine[i]
             turned = turned if root >= SHORT else ZERO
             for d in range(width):
-                g_given[d] = inverse * (g_given[d] - turned * unit[d])
+                g_params[d] = inverse * (g_params[d] - turned * unit[d])
         for i in range(rows):
             # A row that is too short to have a direction is only scaled, by a constant.
             along[i] = ZERO if inverses[b, i] >= ONE / SHORT else along[i] * inverses[b, i] * inverses[b, i]

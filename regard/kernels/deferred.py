@@ -65,7 +65,7 @@ class _Gate(Function):
     def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, None]:
         pairs = ctx.factors.pop(torch._C._current_graph_task_id(), None)
         if pairs:
-            left, right = (torch.cat(each, dim=-2) for each in zip(*pairs, strict=True))
+            left, right = (torch.cat(factors, dim=-2) for factors in zip(*pairs, strict=True))
             total = left.mT @ right
             grad = total if grad is None else grad + total
         return grad, None
@@ -88,5 +88,5 @@ class _Product(Function):
             if not torch.is_grad_enabled():  # but for a second derivative no history is needed
                 pair = (pair[0].detach(), pair[1].detach())
             ctx.factors.setdefault(torch._C._current_graph_task_id(), []).append(pair)
-        own = grad @ (rows if ctx.turned else rows.mT) if ctx.needs_input_grad[0] else None
-        return own, None, None, None
+        grad_factor = grad @ (rows if ctx.turned else rows.mT) if ctx.needs_input_grad[0] else None
+        return grad_factor, None, None, None

@@ -93,7 +93,9 @@ def _in_parts(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor
     partial = [look(*(t[:, 0, :whole].unflatten(1, (_PARTS, -1)) for t in (key, value)))]
     if whole < key.shape[2]:
         partial.append(look(key[:, :, whole:], value[:, :, whole:]))
-    contexts, logs = (torch.cat(each, dim=1) for each in zip(*partial, strict=True))  # (N, parts, T, E), (N, parts, T)
+    contexts, logs = (
+        torch.cat(parts, dim=1) for parts in zip(*partial, strict=True)
+    )  # (N, parts, T, E), (N, parts, T)
     context = (contexts * torch.softmax(logs, dim=1).unsqueeze(-1)).sum(dim=1)
     return context.reshape(*leading, *context.shape[-2:])
 

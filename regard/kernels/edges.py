@@ -238,11 +238,11 @@ def _attend_backward(
     grads = [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (query, key, value)]
     grad_features = torch.zeros_like(features, memory_format=torch.contiguous_format)
     grad_scores = grad.new_empty(_count(incoming, query) * query.shape[1] + LANES)  # read in vectors, beyond the end
-    known = low.new_empty(low.shape[0], 3, low.shape[1])
+    summaries = low.new_empty(low.shape[0], 3, low.shape[1])
     q, k = _nodes(kind, query, key)
     grad, grad_blend = grad.contiguous(), grad_blend.contiguous()
     if not sigmoid:
-        _run(_edge_loops.summarize, incoming, sizes, (), context, grad, low, part, blend, grad_blend, known)
+        _run(_edge_loops.summarize, incoming, sizes, (), context, grad, low, part, blend, grad_blend, summaries)
     _run(
         _edge_loops.backward,
         outgoing,
@@ -254,7 +254,7 @@ def _attend_backward(
         value,
         features,
         extra,
-        known,
+        summaries,
         grad,
         grad_blend,
         grads[1],
@@ -298,15 +298,15 @@ def edge_attend_tied(
     context, dots, low, part = _empty_tied(value, weight)
     if not _by_head(value.shape):
         _run_even(_edge_loops.head_dots, value, weight, dots)
-        given = (dots[0], dots[1], weight[:0], value, none, bias, incoming, outgoing, seed)
-        context, _, low, part = _attend(*given, SPLIT, slope, False, dropout, False)
+        arguments = (dots[0], dots[1], weight[:0], value, none, bias, incoming, outgoing, seed)
+        context, _, low, part = _attend(*arguments, SPLIT, slope, False, dropout, False)
     else:
         sizes, by_head = _sizes(value, value, incoming, SPLIT, none), (_drop(seed, dropout), np.float32(slope))
-        own = large(value.new_empty(value.shape[0], value.shape[2]))  # the rows of one head
+        head_rows = large(value.new_empty(value.shape[0], value.shape[2]))  # the rows of one head
         large(context)
         for head in range(value.shape[1]):
-            _run_even(_edge_loops.spread, value, weight, own, dots, options=(head,))
-            _run(_edge_loops.forward_head, incoming, sizes, (*by_head, head), dots, own, bias, context, low)
+            _run_even(_edge_loops.spread, value, weight, head_rows, dots, options=(head,))
+            _run(_edge_loops.forward_head, incoming, sizes, (*by_head, head), dots, head_rows, bias, context, low)
     return context[..., :columns].contiguous(), dots, low, part
 
 
@@ -340,18 +340,18 @@ def edge_attend_tied_backward(
         )
     else:
         sizes, by_head = _sizes(value, value, incoming, SPLIT, none), (_drop(seed, dropout), np.float32(slope))
-        own, known = large(grad.new_empty(nodes, width)), low.new_empty(nodes, 4)
+        head_grad, summaries = large(grad.new_empty(nodes, width)), low.new_empty(nodes, 4)
         grad_rows, grad_scores = large(torch.empty_like(value)), low.new_empty(sizes[0] * heads + LANES)
         query, key = low.new_empty(2, nodes, heads)
         for head in range(heads):
-            own.copy_(grad[:, head])
-            _run_even(_edge_loops.summarize_head, context, own, dots, low, known, options=(head,))
-            tensors = (dots, value, bias, known, own, key, grad_rows, grad_scores)
+            head_grad.copy_(grad[:, head])
+            _run_even(_edge_loops.summarize_head, context, head_grad, dots, low, summaries, options=(head,))
+            tensors = (dots, value, bias, summaries, head_grad, key, grad_rows, grad_scores)
             _run(_edge_loops.backward_head, outgoing, sizes, (*by_head, head), *tensors)
         _, grad_bias = _pull(incoming, sizes, SPLIT, slope, query, query, weight, none, bias, grad_scores, query, none)
-    each = weight.new_zeros(PARTS, *weight.shape)
-    _run_even(_edge_loops.add_head_dots_backward, value, weight, query, key, grad_rows, each)
-    return grad_rows[..., :columns].contiguous(), _sum_parts(each)[..., :columns].contiguous(), grad_bias
+    grad_parts = weight.new_zeros(PARTS, *weight.shape)
+    _run_even(_edge_loops.add_head_dots_backward, value, weight, query, key, grad_rows, grad_parts)
+    return grad_rows[..., :columns].contiguous(), _sum_parts(grad_parts)[..., :columns].contiguous(), grad_bias
 
 
 @torch.library.custom_op("regard::edge_scores", mutates_args=(), device_types="cpu")
@@ -417,9 +417,12 @@ def head_dot_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, 
     """grad (N, H) → the gradients of x and weight."""
     from regard.kernels import _edge_loops
 
-    grad_x, each = torch.empty_like(x, memory_format=torch.contiguous_format), weight.new_zeros(PARTS, *weight.shape)
-    _run_even(_edge_loops.head_dot_backward, x, weight, grad, grad_x, each)
-    return grad_x, _sum_parts(each)
+    grad_x, grad_parts = (
+        torch.empty_like(x, memory_format=torch.contiguous_format),
+        weight.new_zeros(PARTS, *weight.shape),
+    )
+    _run_even(_edge_loops.head_dot_backward, x, weight, grad, grad_x, grad_parts)
+    return grad_x, _sum_parts(grad_parts)
 
 
 @torch.library.custom_op("regard::sparse_product", mutates_args=(), device_types="cpu")
@@ -430,11 +433,11 @@ def sparse_product(start: Tensor, column: Tensor, value: Tensor, matrix: Tensor)
     if matrix.ndim != 2 or matrix.shape[1] % LANES or not value.dtype == matrix.dtype == torch.float32:
         raise ValueError(f"expected a float32 matrix, {LANES} or a multiple wide, got {tuple(matrix.shape)}")
     out = _empty_product(start, column, value, matrix)
-    held = [t.contiguous() for t in (start.to(torch.int32), column.to(torch.int32), value, matrix, out)]
+    arrays = [t.contiguous() for t in (start.to(torch.int32), column.to(torch.int32), value, matrix, out)]
     cuts = np.empty(PARTS + 1, np.int64)
-    _edge_loops.cut(held[0].numpy(), cuts)
+    _edge_loops.cut(arrays[0].numpy(), cuts)
     cost = column.shape[0] * (EDGE + matrix.shape[1] * MULTIPLY)
-    addresses = (tensor.data_ptr() for tensor in held)
+    addresses = (tensor.data_ptr() for tensor in arrays)
     _pool.run(_edge_loops.sparse_product, PARTS, cost, cuts, *addresses, matrix.shape[1])
     return out
 
@@ -511,8 +514,8 @@ def _empty_attended(
     targets, lanes = query.shape[0], query.shape[1] + -query.shape[1] % LANES
     context = value.new_empty(targets, *value.shape[1:])
     blend = value.new_empty(targets if valued else 0, value.shape[1], features.shape[1])
-    kept = (0 if sigmoid else targets, lanes)
-    return context, blend, value.new_empty(kept), value.new_empty(kept)
+    shape = (0 if sigmoid else targets, lanes)
+    return context, blend, value.new_empty(shape), value.new_empty(shape)
 
 
 @edge_attend_backward.register_fake
@@ -610,11 +613,11 @@ def check_features(
 ) -> None:
     """:func:`check` for features of edges."""
     edges, heads, wide = _count(outgoing, key), query.shape[1], features.shape[-1]
-    given = features.shape == (edges, wide) and wide and wide % LANES == 0
+    has_features = features.shape == (edges, wide) and wide and wide % LANES == 0
     fitting = {SPLIT: (edges, heads), DOT: (query.shape[0], heads, wide), LEAKY: (wide, heads, query.shape[-1])}
     scored = extra.shape != (0,)
     needed = valued or (scored and kind != SPLIT)
-    if (scored and extra.shape != fitting[kind]) or not (given or (features.shape == (0, 0) and not needed)):
+    if (scored and extra.shape != fitting[kind]) or not (has_features or (features.shape == (0, 0) and not needed)):
         shapes = f"{edges} edges, {heads} heads, {tuple(features.shape)}, {tuple(extra.shape)}"
         raise ValueError(f"shapes that do not belong together: {shapes}; see the operator's docstring")
     if not features.dtype == extra.dtype == torch.float32:
@@ -657,7 +660,7 @@ def _run(kernel: Any, rows: Tensor, sizes: Sizes, options: tuple[Any, ...], *ten
     """Run a kernel over the parts of the nodes that ``rows`` sorts edges by."""
     from regard.kernels import _edge_loops
 
-    rows, held = rows.contiguous(), [tensor.contiguous() for tensor in tensors]  # alive until the kernel is done
+    rows, arrays = rows.contiguous(), [tensor.contiguous() for tensor in tensors]  # alive until the kernel is done
     edges, heads, _, width, columns, wide = sizes
     nodes = rows.shape[0] - 3 * edges - 1
     cuts = np.empty(PARTS + 1, np.int64)
@@ -667,7 +670,7 @@ def _run(kernel: Any, rows: Tensor, sizes: Sizes, options: tuple[Any, ...], *ten
     place = node + 4 * edges
     rows_at = (start, node, place, place + 4 * edges)
     cost = edges * (EDGE + heads * (width + columns + wide) * MULTIPLY) + nodes * heads * columns * MULTIPLY
-    addresses = (tensor.data_ptr() for tensor in held)
+    addresses = (tensor.data_ptr() for tensor in arrays)
     _pool.run(kernel, PARTS, cost, cuts, rows_at, sizes, *options, *addresses)
 
 
@@ -676,8 +679,8 @@ def _pull(
     sizes: Sizes,
     kind: int,
     slope: float,
-    mine: Tensor,
-    theirs: Tensor,
+    own_rows: Tensor,
+    other_rows: Tensor,
     weight: Tensor,
     features: Tensor,
     extra: Tensor,
@@ -689,16 +692,16 @@ def _pull(
     so grad_features is given, to which is added, of ``extra``."""
     from regard.kernels import _edge_loops
 
-    each = weight.new_zeros(PARTS if kind == LEAKY else 0, *weight.shape)
-    wanted, leaky = grad_features is not None and extra.numel() > 0, kind == LEAKY and extra.numel() > 0
+    weight_parts = weight.new_zeros(PARTS if kind == LEAKY else 0, *weight.shape)
+    needs_extra, leaky = grad_features is not None and extra.numel() > 0, kind == LEAKY and extra.numel() > 0
     grad_extra, weighted = extra.new_empty(0), extra * weight if leaky else extra.new_empty(0)
-    if wanted:
+    if needs_extra:
         grad_extra = extra.new_zeros((PARTS, *extra.shape) if leaky else extra.shape)
-    more = (mine, theirs, weight, features, extra, weighted, grad_scores, out, each, grad_extra)
+    arrays = (own_rows, other_rows, weight, features, extra, weighted, grad_scores, out, weight_parts, grad_extra)
     grad_features = features if grad_features is None else grad_features  # to which nothing is written then
-    _run(_edge_loops.pull, rows, sizes, (kind, np.float32(slope)), *more, grad_features)
-    grad_weight = _sum_parts(each) if kind == LEAKY else torch.empty_like(weight)
-    if not wanted:
+    _run(_edge_loops.pull, rows, sizes, (kind, np.float32(slope)), *arrays, grad_features)
+    grad_weight = _sum_parts(weight_parts) if kind == LEAKY else torch.empty_like(weight)
+    if not needs_extra:
         return grad_weight, torch.zeros_like(extra, memory_format=torch.contiguous_format)
     return grad_weight, _sum_parts(grad_extra) * weight if leaky else grad_extra
 
@@ -706,15 +709,15 @@ def _pull(
 def _run_even(kernel: Any, *tensors: Tensor, options: tuple[Any, ...] = ()) -> None:
     """Run a kernel over parts of equally many nodes of the first of the tensors, (N, H, D)."""
     nodes, heads, width = tensors[0].shape
-    held = [tensor.contiguous() for tensor in tensors]
-    addresses = [tensor.data_ptr() for tensor in held]
+    arrays = [tensor.contiguous() for tensor in tensors]
+    addresses = [tensor.data_ptr() for tensor in arrays]
     cuts = np.arange(PARTS + 1) * nodes // PARTS
     _pool.run(kernel, PARTS, 2 * nodes * heads * width * MULTIPLY, cuts, (heads, width), *options, *addresses)
 
 
-def _sum_parts(each: Tensor) -> Tensor:
+def _sum_parts(parts: Tensor) -> Tensor:
     """The sum over parts, in numpy: torch would wake all its threads for this little and wait for them."""
-    return torch.from_numpy(each.numpy().sum(0, dtype=np.float64).astype(np.float32))
+    return torch.from_numpy(parts.numpy().sum(0, dtype=np.float64).astype(np.float32))
 
 
 def _save(ctx, inputs, output):

@@ -27,7 +27,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     x = x.contiguous()
     (count, width), rows = weight.shape, x.numel() // weight.shape[1]
     out = x.new_empty(*x.shape[:-1], count)
-    into, given = out.data_ptr(), (weight.data_ptr(), 0 if bias is None else bias.data_ptr(), x.data_ptr())
+    into, inputs = out.data_ptr(), (weight.data_ptr(), 0 if bias is None else bias.data_ptr(), x.data_ptr())
     cost = PRODUCT * rows * weight.numel()
-    _pool.run(loops.columns, -(-count // PIECE), cost, PIECE, *given, rows, width, into, count)
+    _pool.run(loops.columns, -(-count // PIECE), cost, PIECE, *inputs, rows, width, into, count)
     return out

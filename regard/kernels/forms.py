@@ -177,13 +177,13 @@ class Featured:
 
 def tensors_of(form: Any) -> dict[str, Tensor]:
     """The fields of a form that hold a tensor."""
-    return {name: held for name, held in _held(form).items() if isinstance(held, Tensor)}
+    return {name: value for name, value in _fields(form).items() if isinstance(value, Tensor)}
 
 
 def replaced(form: _Form, **changes: Any) -> _Form:
     """The form with other values in some fields."""
-    return type(form)(**{**_held(form), **changes})
+    return type(form)(**{**_fields(form), **changes})
 
 
-def _held(form: Any) -> dict[str, Any]:
+def _fields(form: Any) -> dict[str, Any]:
     return {name: getattr(form, name) for name in form.__match_args__}

@@ -112,13 +112,13 @@ def _blocks(
     if bias is not None and not causal:
         bias = bias.to(query.dtype).expand(items, heads, queries, keys)
     for above in _cuts(items, heads, queries, keys):
-        seen = slice(0, min(above[2].stop, keys) if causal else keys)
-        below = (*above[:2], seen)
+        columns = slice(0, min(above[2].stop, keys) if causal else keys)
+        below = (*above[:2], columns)
         q, k, v = (t[where].flatten(0, 1) for t, where in ((query, above), (key, below), (value, below)))
         if bias is None:
             scores = torch.baddbmm(q.new_empty(()), q, k.mT, beta=0, alpha=scale)
         else:
-            added = bias[above[2], seen] if causal else bias[(*above, seen)].flatten(0, 1)
+            added = bias[above[2], columns] if causal else bias[(*above, columns)].flatten(0, 1)
             scores = torch.baddbmm(added, q, k.mT, alpha=scale)
         yield _Block(above, below, torch.softmax(scores, dim=-1), q, k, v)
 

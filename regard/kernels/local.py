@@ -133,25 +133,25 @@ def _save(ctx, inputs, output):
 
 def _backward_dot(ctx, grad):
     query, key, first = ctx.saved_tensors
-    wanted = ctx.needs_input_grad
-    grad_query = local_sum(grad, key, first) if wanted[0] else None
-    grad_key = local_scatter(grad, query, first, key.shape[1]) if wanted[1] else None
+    needs = ctx.needs_input_grad
+    grad_query = local_sum(grad, key, first) if needs[0] else None
+    grad_key = local_scatter(grad, query, first, key.shape[1]) if needs[1] else None
     return grad_query, grad_key, None, None
 
 
 def _backward_sum(ctx, grad):
     weights, value, first = ctx.saved_tensors
-    wanted = ctx.needs_input_grad
-    grad_weights = local_dot(grad, value, first, weights.shape[2]) if wanted[0] else None
-    grad_value = local_scatter(weights, grad, first, value.shape[1]) if wanted[1] else None
+    needs = ctx.needs_input_grad
+    grad_weights = local_dot(grad, value, first, weights.shape[2]) if needs[0] else None
+    grad_value = local_scatter(weights, grad, first, value.shape[1]) if needs[1] else None
     return grad_weights, grad_value, None
 
 
 def _backward_scatter(ctx, grad):
     weights, rows, first = ctx.saved_tensors
-    wanted = ctx.needs_input_grad
-    grad_weights = local_dot(rows, grad, first, weights.shape[2]) if wanted[0] else None
-    grad_rows = local_sum(weights, grad, first) if wanted[1] else None
+    needs = ctx.needs_input_grad
+    grad_weights = local_dot(rows, grad, first, weights.shape[2]) if needs[0] else None
+    grad_rows = local_sum(weights, grad, first) if needs[1] else None
     return grad_weights, grad_rows, None, None
 
 

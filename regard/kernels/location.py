@@ -1,4 +1,4 @@
-"""Location-aware scores without an (N, S, D) tensor of what each key was told of its place (Chorowski et al. 2015):
+"""Location-aware scores without an (N, S, D) tensor of the location features (Chorowski et al. 2015):
 e[t, s] = v · tanh(q[t] + k[s] + U f[s]), f = F ∗ α.
 
 Fused for float32 on the CPU. The convolution, its mixing and the tanh are one pass over the keys; the backward pass
@@ -54,7 +54,7 @@ def location_scores_backward(
     cost = 3 * _cost(key, query, filters)
     _pool.run(_location_loops.scores_backward, n, cost, *arrays, (grad_query, grad_key, *into))
     grad_weight, grad_rows, grad_filters, grad_mix = into
-    sums = [torch.from_numpy(each.sum(0)) for each in (grad_weight, grad_filters[..., :kernel], grad_mix)]
+    sums = [torch.from_numpy(items.sum(0)) for items in (grad_weight, grad_filters[..., :kernel], grad_mix)]
     half = kernel // 2
     grad_last = torch.from_numpy(np.ascontiguousarray(grad_rows[:, half : half + last.shape[1]]))
     return *whole, sums[0], grad_last, sums[1], sums[2].T.contiguous()
@@ -77,11 +77,11 @@ def _cost(key: Tensor, query: Tensor, filters: Tensor) -> float:
 def _empty_scores(query: Tensor, key: Tensor, weight: Tensor, last: Tensor, filters: Tensor, mix: Tensor) -> Tensor:
     n, t, d = query.shape
     shapes = {"key": (n, key.shape[1], d), "weight": (d,), "last": (n, key.shape[1]), "mix": (d, filters.shape[0])}
-    given = {"key": key, "weight": weight, "last": last, "mix": mix}
+    tensors = {"key": key, "weight": weight, "last": last, "mix": mix}
     for name, shape in shapes.items():
-        if tuple(given[name].shape) != shape:
+        if tuple(tensors[name].shape) != shape:
             raise ValueError(
-                f"{name} is {tuple(given[name].shape)} and not {shape} beside query {tuple(query.shape)} and filters "
+                f"{name} is {tuple(tensors[name].shape)} and not {shape} beside query {tuple(query.shape)} and filters "
                 f"{tuple(filters.shape)}"
             )
     return query.new_empty(n, t, key.shape[1])
@@ -89,7 +89,7 @@ def _empty_scores(query: Tensor, key: Tensor, weight: Tensor, last: Tensor, filt
 
 @location_scores_backward.register_fake
 def _empty_gradients(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    query, key, weight, last, filters, mix = (each.new_empty(each.shape) for each in inputs)
+    query, key, weight, last, filters, mix = (tensor.new_empty(tensor.shape) for tensor in inputs)
     return query, key, weight, last, filters, mix
 
 

@@ -71,8 +71,8 @@ def layer(
     Returns:
         What the window read, (T, B, C), and the states, (T, B, H).
     """
-    given = (None, None, None, None, 0) if window is None else window
-    return _Layer.apply(limit, weight, bias, recurrent, *given, *parts)
+    window_parts = (None, None, None, None, 0) if window is None else window
+    return _Layer.apply(limit, weight, bias, recurrent, *window_parts, *parts)
 
 
 class _Layer(torch.autograd.Function):
@@ -112,12 +112,14 @@ class _Layer(torch.autograd.Function):
         a, c, s, cost = gates.numpy(), cells.numpy(), states.numpy(), UNIT * batch * width
         room = blocks.new(weight, weight.shape[1])
         for first, last in blocks.spans:
-            seen = project(blocks.join(room, parts, first, last))
-            seen += bias
-            given = seen[: (last - first) * batch].view(last - first, batch, four).numpy()
+            projected = project(blocks.join(room, parts, first, last))
+            projected += bias
+            input_sums = projected[: (last - first) * batch].view(last - first, batch, four).numpy()
             for t in range(first, last):
                 fed = feed(states[t]).numpy()
-                _pool.run(loops.cell, batch, cost, given[t - first], fed, a[t], c[t], c[t + 1], s[t + 1], characters)
+                _pool.run(
+                    loops.cell, batch, cost, input_sums[t - first], fed, a[t], c[t], c[t + 1], s[t + 1], characters
+                )
                 if raw is not None:
                     assert asks_bias is not None
                     torch.addmm(asks_bias, states[t + 1, :, characters:], turned, out=raw[t])
@@ -146,9 +148,9 @@ class _Layer(torch.autograd.Function):
             looks, dphi = CHARACTER * codes.numel(), np.empty(codes.shape, np.float32)
         blocks = products.Blocks(steps, batch)
         unfeed, cost = products.Product(recurrent.t(), batch), UNIT * batch * width
-        wanted, widths = ctx.needs_input_grad[9:], [part.shape[-1] for part in parts]
-        outs = [torch.empty(part.shape) if want else None for part, want in zip(parts, wanted)]
-        unproject = products.Product(weight.t(), blocks.rows) if any(wanted) else None
+        needs, widths = ctx.needs_input_grad[9:], [part.shape[-1] for part in parts]
+        outs = [torch.empty(part.shape) if want else None for part, want in zip(parts, needs)]
+        unproject = products.Product(weight.t(), blocks.rows) if any(needs) else None
         whole = weight.new_zeros(four, weight.shape[1] + states.shape[2])
         grad_bias = weight.new_zeros(four)
         room, sums = blocks.new(weight, whole.shape[1]), blocks.new(weight, four)
@@ -158,8 +160,8 @@ class _Layer(torch.autograd.Function):
             for t in range(last - 1, first - 1, -1):
                 fed = carried.numpy()
                 if asks is not None:
-                    known = raws[t], kappas[t + 1], *spelled, grad_read[t], fed
-                    _pool.run(loops.window_back, batch, looks, *known, dphi, dkappa, draws[t])
+                    window_inputs = raws[t], kappas[t + 1], *spelled, grad_read[t], fed
+                    _pool.run(loops.window_back, batch, looks, *window_inputs, dphi, dkappa, draws[t])
                     torch.mm(draw[t], asks, out=from_window)
                 came = grad_states[t], fed, characters, extra, dcell
                 _pool.run(loops.cell_back, batch, cost, a[t], c[t], c[t + 1], *came, o[t - first], limit)
@@ -207,10 +209,10 @@ class Pen:
         gates, states = new(batch, 4 * width).numpy(), self.states.numpy()
         self._layers = []
         for n, (weight, recurrent, bias) in enumerate(layers):
-            own, below = (self.states[:, max(m, 0) * width : (m + 1) * width] for m in (n, n - 1))
-            add_up = (_One if batch == 1 else _Many)(self.seen, below, own, weight.detach(), recurrent.detach())
-            given, cell = bias.detach().expand(batch, -1).contiguous().numpy(), new(batch, width).numpy()
-            self._layers.append((add_up, given, (gates, cell, cell, states, n * width)))
+            own_state, below = (self.states[:, max(m, 0) * width : (m + 1) * width] for m in (n, n - 1))
+            add_up = (_One if batch == 1 else _Many)(self.seen, below, own_state, weight.detach(), recurrent.detach())
+            biases, cell = bias.detach().expand(batch, -1).contiguous().numpy(), new(batch, width).numpy()
+            self._layers.append((add_up, biases, (gates, cell, cell, states, n * width)))
         self._output = _linear(self.states, *output, self.raw)
         self._cost, self._draw = UNIT * batch * width, (np.float32(least), np.float32(correlation))
         self._asks: Any = None
@@ -229,8 +231,8 @@ class Pen:
 
         batch = len(self.states)
         self.seen[:, :3] = point
-        for number, (add_up, given, cell) in enumerate(self._layers):
-            _pool.run(loops.cell, batch, self._cost, given, add_up(), *cell)
+        for number, (add_up, biases, cell) in enumerate(self._layers):
+            _pool.run(loops.cell, batch, self._cost, biases, add_up(), *cell)
             if number == 0 and self._asks is not None:
                 self._asks()
                 _pool.run(loops.window, batch, self._characters, *self._moved)
@@ -246,10 +248,10 @@ class Pen:
 class _One:
     """What a layer adds up for one line: its weights are read where they lie."""
 
-    def __init__(self, seen: Tensor, below: Tensor, own: Tensor, weight: Tensor, recurrent: Tensor):
-        self.units, self.cost = own.shape[1], WEIGHT * (weight.numel() + recurrent.numel())
+    def __init__(self, inputs: Tensor, below: Tensor, state: Tensor, weight: Tensor, recurrent: Tensor):
+        self.units, self.cost = state.shape[1], WEIGHT * (weight.numel() + recurrent.numel())
         self.sums = np.empty((1, len(weight)), np.float32)
-        rows = (row[0].numpy() for row in (seen, below, own))
+        rows = (row[0].numpy() for row in (inputs, below, state))
         self.args = *rows, *_pool.arrays(weight, recurrent), self.sums[0]
 
     def __call__(self) -> np.ndarray:
@@ -262,9 +264,9 @@ class _One:
 class _Many:
     """The same for many lines, by one product."""
 
-    def __init__(self, seen: Tensor, below: Tensor, own: Tensor, weight: Tensor, recurrent: Tensor):
-        self.rows = seen, below, own
-        self.product = products.Product(torch.cat([weight, recurrent], 1), len(seen))
+    def __init__(self, inputs: Tensor, below: Tensor, state: Tensor, weight: Tensor, recurrent: Tensor):
+        self.rows = inputs, below, state
+        self.product = products.Product(torch.cat([weight, recurrent], 1), len(inputs))
 
     def __call__(self) -> np.ndarray:
         return self.product(torch.cat(self.rows, 1)).numpy()
@@ -276,7 +278,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Callable[[]
 
     weight, bias = weight.detach(), bias.detach()
     if len(x) == 1:
-        known = x[0].numpy(), *_pool.arrays(weight, bias), out[0].numpy()
-        return partial(_pool.run, loops.linear, len(weight), WEIGHT * weight.numel(), *known)
+        arrays = x[0].numpy(), *_pool.arrays(weight, bias), out[0].numpy()
+        return partial(_pool.run, loops.linear, len(weight), WEIGHT * weight.numel(), *arrays)
     product = products.Product(weight, len(x))
     return lambda: torch.add(product(x), bias, out=out)

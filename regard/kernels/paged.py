@@ -48,7 +48,7 @@ class Pages(NamedTuple):
     def look(
         self,
         score: Score,
-        given: dict[str, Any],
+        keywords: dict[str, Any],
         normalizer: Normalizer,
         query: Tensor,
         allowed: Tensor | None,
@@ -58,8 +58,8 @@ class Pages(NamedTuple):
         they must be put in order first."""
         if query.shape[-2] != 1 or score.positional or torch.is_grad_enabled():
             return None
-        seen = self.key.movedim(0, -2)  # (…, R, D), as one item with R keys
-        form = kernels.lower(score, groups.fold(query, group), seen, given)
-        if form is None or form.key is not seen:
+        rows = self.key.movedim(0, -2)  # (…, R, D), as one item with R keys
+        form = kernels.lower(score, groups.fold(query, group), rows, keywords)
+        if form is None or form.key is not rows:
             return None
         return kernels.single_query(form, normalizer, self.value.movedim(0, -2), allowed, self.place, group)

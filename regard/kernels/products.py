@@ -58,10 +58,10 @@ class Blocks:
     """
 
     def __init__(self, steps: int, batch: int):
-        each = max(1, ROWS // max(batch, 1))
-        self.spans = [(first, min(first + each, steps)) for first in range(0, steps, each)]
+        per_block = max(1, ROWS // max(batch, 1))
+        self.spans = [(first, min(first + per_block, steps)) for first in range(0, steps, per_block)]
         self.batch = batch
-        self.rows = self.filled(min(each, steps))
+        self.rows = self.filled(min(per_block, steps))
 
     def filled(self, steps: int) -> int:
         """The number of rows of N steps, with those that fill them up."""
@@ -80,18 +80,18 @@ class Blocks:
     def join(self, room: Tensor, parts: Sequence[Tensor], first: int, last: int) -> Tensor:
         """Steps first..last of parts (T, B, …), side by side."""
         steps, begin = last - first, 0
-        seen = room[: steps * self.batch].view(steps, self.batch, room.shape[1])
+        joined = room[: steps * self.batch].view(steps, self.batch, room.shape[1])
         for part in parts:
             end = begin + part.shape[-1]
-            seen[..., begin:end] = part[first:last]
+            joined[..., begin:end] = part[first:last]
             begin = end
         return self.fill(room, steps)
 
     def split(self, rows: Tensor, outs: Sequence[Tensor | None], widths: Sequence[int], first: int, last: int) -> None:
         """The inverse of :meth:`join`, without what is None."""
         steps = last - first
-        seen = rows[: steps * self.batch].view(steps, self.batch, rows.shape[1]).split(list(widths), -1)
-        for out, part in zip(outs, seen, strict=True):
+        blocks = rows[: steps * self.batch].view(steps, self.batch, rows.shape[1]).split(list(widths), -1)
+        for out, part in zip(outs, blocks, strict=True):
             if out is not None:
                 out[first:last] = part
 
@@ -122,11 +122,11 @@ class _Linear(torch.autograd.Function):
         (grad,), (steps, batch, _) = grads, parts[0].shape
         blocks = Blocks(steps, batch)
         product, room = Product(weight.t(), blocks.rows), blocks.new(weight, weight.shape[1])
-        given, widths = blocks.new(weight, len(weight)), [part.shape[-1] for part in parts]
+        grad_room, widths = blocks.new(weight, len(weight)), [part.shape[-1] for part in parts]
         outs = [torch.empty_like(part) if wanted else None for part, wanted in zip(parts, ctx.needs_input_grad[2:])]
         grad_weight = torch.zeros_like(weight)
         for first, last in blocks.spans:
-            rows = blocks.join(given, [grad], first, last)
+            rows = blocks.join(grad_room, [grad], first, last)
             grad_weight += gram(rows, blocks.join(room, parts, first, last))
             blocks.split(product(rows), outs, widths, first, last)
         return grad_weight, grad.sum((0, 1)), *outs

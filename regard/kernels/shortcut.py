@@ -50,12 +50,12 @@ def single(parts: Parts, query: Tensor, memory: Memory, call: Call) -> Attended 
     score, normalizer = parts.score, parts.normalizer
     if query.shape[-2] != 1 or score.positional or not call.plain(parts) or not kernels.bare(query):
         return None
-    given = call.given(parts)[score]
+    keywords = call.given(parts)[score]
     group, answer = memory.group, None
     if memory.pages is not None:
-        answer = memory.pages.look(score, given, normalizer, query, call.allowed, group)
+        answer = memory.pages.look(score, keywords, normalizer, query, call.allowed, group)
     if answer is None:
-        form = kernels.lower(score, groups.fold(query, group), memory.key, given)
+        form = kernels.lower(score, groups.fold(query, group), memory.key, keywords)
         answer = kernels.single_query(form, normalizer, memory.value, call.allowed, group=group)
     if answer is None:
         return None

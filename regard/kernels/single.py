@@ -69,9 +69,9 @@ def _run(
 
     scores, context = query.new_empty(*leading, 1, length), query.new_empty(*leading, pieces, depth)
     logs = query.new_empty(*leading, 1, pieces) if pieces > 1 else None
-    given = (kind, (heads, together, group, length, width, depth), where(query), keys, values, vector, flags, table)
+    arguments = (kind, (heads, together, group, length, width, depth), where(query), keys, values, vector, flags, table)
     into = (scores.data_ptr(), 0 if logs is None else logs.data_ptr(), context.data_ptr())
-    _pool.run(_loops.single, items * heads // together * pieces, cost, *given, scale, 1 / temperature, *into)
+    _pool.run(_loops.single, items * heads // together * pieces, cost, *arguments, scale, 1 / temperature, *into)
     if logs is not None:  # a piece without an allowed key has −inf, and where all have, their contexts are 0
         context = torch.softmax(logs.clamp_min(LEAST), -1) @ context
     return context, scores

@@ -51,8 +51,8 @@ class Spans:
         low, high = first.masked_fill(dead, int(stop.max())), stop.masked_fill(dead, 0)
         together = _blocks(low.amin(0), high.amax(0), slice(0, items))
         if first.shape[0] > 1:
-            each = (_blocks(low[item], high[item], slice(item, item + 1)) for item in range(items))
-            apart = [block for blocks in each for block in blocks]
+            item_blocks = (_blocks(low[item], high[item], slice(item, item + 1)) for item in range(items))
+            apart = [block for blocks in item_blocks for block in blocks]
             if _work(apart) < _work(together):
                 together = apart
         return cls(first, stop, allowed, together)
@@ -70,12 +70,12 @@ class Spans:
         if self.allowed is None and int(first.max()) <= keys.start and int(stop.min()) >= keys.stop:
             return None, None
         place = torch.arange(keys.start, keys.stop)
-        seen = ((place >= first.unsqueeze(-1)) & (place < stop.unsqueeze(-1))).unsqueeze(1)  # (B, 1, T, S)
+        visible = ((place >= first.unsqueeze(-1)) & (place < stop.unsqueeze(-1))).unsqueeze(1)  # (B, 1, T, S)
         if self.allowed is not None:
             rest = self.allowed if self.allowed.shape[0] == 1 else self.allowed[items]
-            seen = seen & (rest if rest.shape[2] == 1 else rest[:, :, queries])[..., keys]
-        alive = seen.any(dim=-1, keepdim=True)
-        added = torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen & alive, float("-inf"))
+            visible = visible & (rest if rest.shape[2] == 1 else rest[:, :, queries])[..., keys]
+        alive = visible.any(dim=-1, keepdim=True)
+        added = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible & alive, float("-inf"))
         return added, None if bool(alive.all()) else alive
 
 
@@ -102,10 +102,10 @@ def _blocks(first: Tensor, stop: Tensor, items: slice) -> list[Block]:
     return [block for block in blocks if block[2].start < block[2].stop]
 
 
-def _union(one: slice, other: slice) -> slice:
-    if other.start >= other.stop:
-        return one
-    return other if one.start >= one.stop else slice(min(one.start, other.start), max(one.stop, other.stop))
+def _union(first: slice, second: slice) -> slice:
+    if second.start >= second.stop:
+        return first
+    return second if first.start >= first.stop else slice(min(first.start, second.start), max(first.stop, second.stop))
 
 
 def _work(blocks: list[Block]) -> int:
@@ -129,8 +129,8 @@ class _Attend(Function):
         context, logs = torch.zeros_like(query), query.new_empty(0)
         for block in spans.blocks:
             (items, queries, keys), (added, alive) = block, spans.mask(block, query.dtype)
-            rows, seen = query[items, :, queries], (key[items, :, keys], value[items, :, keys])
-            part, log = _forward(rows, *seen, 0.0, False, attn_mask=added, scale=scale)
+            rows, pair = query[items, :, queries], (key[items, :, keys], value[items, :, keys])
+            part, log = _forward(rows, *pair, 0.0, False, attn_mask=added, scale=scale)
             context[items, :, queries] = part if alive is None else part * alive
             if not logs.numel():  # in the order in which backward reads them
                 logs = log.new_empty(query.shape[0], query.shape[2], query.shape[1]).transpose(1, 2)
@@ -159,10 +159,10 @@ class _Gradients(Function):
         grad_key, grad_value = (torch.zeros_like(t, dtype=exact) for t in (key, value))
         for block in spans.blocks:
             (items, queries, keys), (added, alive) = block, spans.mask(block, query.dtype)
-            given = grad[items, :, queries] if alive is None else grad[items, :, queries] * alive
-            rows, seen = query[items, :, queries], (key[items, :, keys], value[items, :, keys])
+            grad_rows = grad[items, :, queries] if alive is None else grad[items, :, queries] * alive
+            rows, pair = query[items, :, queries], (key[items, :, keys], value[items, :, keys])
             state = (context[items, :, queries], logs[items, :, queries])
-            gradients = _backward(given, rows, *seen, *state, 0.0, False, attn_mask=added, scale=scale)
+            gradients = _backward(grad_rows, rows, *pair, *state, 0.0, False, attn_mask=added, scale=scale)
             grad_query[items, :, queries] = gradients[0]
             grad_key[items, :, keys] += gradients[1]
             grad_value[items, :, keys] += gradients[2]

@@ -100,14 +100,14 @@ class Stack:
         weights, last = self._tables
         looks, longest = [], max(memory.length for memory in (*own, *cross))
         for layer, memory in enumerate(own):
-            looks.append(self._grown(memory, radius))
+            looks.append(self._own_entry(memory, radius))
             into = scores if layer == scored else None
-            looks.append(self._given(cross[layer], rows, allowed[layer], into) if cross else _NOTHING)
+            looks.append(self._source_entry(cross[layer], rows, allowed[layer], into) if cross else _NOTHING)
         x, out = x.clone(memory_format=torch.contiguous_format), x.new_empty(x.shape)
         work = x.new_empty(rows * (3 * self.width + self.hidden + self.heads * longest))
-        seen = np.array(looks, np.int64).reshape(len(own), 2, len(_NOTHING))
+        look_table = np.array(looks, np.int64).reshape(len(own), 2, len(_NOTHING))
         sizes = (rows, self.width, self.heads, self.group, depth, self.hidden)
-        tables = (0 if turns is None else turns.data_ptr(), weights, seen, last)
+        tables = (0 if turns is None else turns.data_ptr(), weights, look_table, last)
         spaces = (x.data_ptr(), work.data_ptr(), out.data_ptr())
         _pool.run(loops.step, rows, rows * self.cost, sizes, *self._how, *tables, *spaces)
         return out
@@ -125,7 +125,7 @@ class Stack:
             last[0] = _addresses(self._last)
         return weights, last
 
-    def _grown(self, memory: Memory, radius: int | None) -> list[int]:
+    def _own_entry(self, memory: Memory, radius: int | None) -> list[int]:
         """Where the rows of a growing memory are."""
         assert memory.shelf is not None
         length, (key, value) = memory.length, memory.shelf.rows
@@ -143,14 +143,14 @@ class Stack:
         together = self.heads if self.group == 1 else self.group
         return [*keys, *values, 0, 0, 0, 0, *place, length - first, together, 0, *put]
 
-    def _given(self, memory: Memory, rows: int, allowed: Tensor | None, scores: Tensor | None) -> list[int]:
+    def _source_entry(self, memory: Memory, rows: int, allowed: Tensor | None, scores: Tensor | None) -> list[int]:
         """Where the rows of a memory are that does not change."""
         pages = memory.pages
         place: tuple[int, ...] = (0, 0, 0)
         if pages is None:
             keys, values = where(memory.key), where(memory.value)
         else:
-            keys, values = (where(each.movedim(0, -2), shared=True) for each in (pages.key, pages.value))
+            keys, values = (where(tensor.movedim(0, -2), shared=True) for tensor in (pages.key, pages.value))
             place = (pages.place.data_ptr(), *pages.place.stride())
         flags = (0, 0, 0, 0) if allowed is None else where(allowed.expand(rows, self.heads, 1, memory.length).mT)
         beside = keys[2] < keys[3] and values[2] < values[3] and allowed is None

@@ -62,10 +62,10 @@ class _Step(torch.autograd.Function):
         memory, weights, raw = memory.contiguous(), weights.contiguous(), raw.contiguous()
         new = memory.new_empty
         out = new(batch, width, rows), new(batch, heads, rows), new(batch, reads, width)
-        kept = new(batch, heads, 3, rows), new(batch, rows)
-        arrays = _pool.arrays(memory, weights, raw, *out, *kept)
+        saved = new(batch, heads, 3, rows), new(batch, rows)
+        arrays = _pool.arrays(memory, weights, raw, *out, *saved)
         _pool.run(_turing_loops.forward, batch, _cost(memory, heads), shifts, *arrays)
-        ctx.save_for_backward(memory, weights, raw, out[1], *kept)
+        ctx.save_for_backward(memory, weights, raw, out[1], *saved)
         ctx.shifts = shifts
         return out
 

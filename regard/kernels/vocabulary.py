@@ -24,8 +24,8 @@ def trains(rows: Tensor, weight: Tensor) -> bool:
         return False
     if not torch.is_autocast_enabled("cpu"):
         return kernels._fits_numba(rows, weight)
-    known = rows.dtype in (torch.float32, torch.bfloat16) and torch.get_autocast_dtype("cpu") == torch.bfloat16
-    return known and kernels._fits_numba(weight)
+    supported = rows.dtype in (torch.float32, torch.bfloat16) and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    return supported and kernels._fits_numba(weight)
 
 
 def likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -37,8 +37,8 @@ def likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
     log_prob = logits.new_empty(len(logits), count)
     which = torch.empty(len(logits), count, dtype=torch.int64)
-    given = [*_pool.arrays(logits), log_prob.numpy(), which.numpy()]
-    _pool.run(_text_loops.likeliest, len(logits), ENTRY * logits.numel(), *given)
+    arrays = [*_pool.arrays(logits), log_prob.numpy(), which.numpy()]
+    _pool.run(_text_loops.likeliest, len(logits), ENTRY * logits.numel(), *arrays)
     return log_prob, which
 
 
@@ -50,6 +50,6 @@ def errors_(logits: Tensor, wanted: Tensor, smoothing: float, learning: bool) ->
     from regard.kernels import _text_loops
 
     out = logits.new_empty(len(logits), 3)
-    given = (logits.numpy(), wanted.numpy(), _text_loops.f32(smoothing), learning, out.numpy())
-    _pool.run(_text_loops.errors, len(logits), 2 * ENTRY * logits.numel(), *given)
+    arguments = (logits.numpy(), wanted.numpy(), _text_loops.f32(smoothing), learning, out.numpy())
+    _pool.run(_text_loops.errors, len(logits), 2 * ENTRY * logits.numel(), *arguments)
     return out

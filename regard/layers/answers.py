@@ -65,7 +65,7 @@ class Placed(nn.Module):
         cells = grid.shape[1]
         side = round(cells**0.5)
         rows, columns = (side, side) if side * side == cells else (1, cells)
-        ends = (torch.linspace(-1, 1, many, device=grid.device, dtype=grid.dtype) for many in (rows, columns))
+        ends = (torch.linspace(-1, 1, size, device=grid.device, dtype=grid.dtype) for size in (rows, columns))
         coordinates = torch.stack(torch.meshgrid(*ends, indexing="ij"), -1).flatten(0, 1)  # (L, 2)
         return torch.relu(self.norm(self.features(grid) + self.where(coordinates)))
 
@@ -100,20 +100,20 @@ def loss(
             They share :data:`PARTS` of the target. ``nll`` is that of the answer alone.
         label_smoothing: the share of the target that is spread over all answers.
     """
-    known = answer >= 0
-    count = known.sum()
+    answered = answer >= 0
+    count = answered.sum()
     units = count.clamp_min(1)
     nll = cross_entropy(logits, answer, ignore_index=-1, reduction="sum") / units
-    right = ((logits.argmax(-1) == answer) & known).sum() / units
+    right = ((logits.argmax(-1) == answer) & answered).sum() / units
     total = nll
     if parts is not None or label_smoothing:
         target = torch.zeros_like(logits).scatter(1, answer.clamp_min(0)[:, None], 1.0)
         if parts is not None:
-            there = (parts >= 0).to(logits)
-            many = there.sum(-1, keepdim=True)
-            share = PARTS * (many > 0)
-            spread = share * there / many.clamp_min(1)
+            exists = (parts >= 0).to(logits)
+            part_count = exists.sum(-1, keepdim=True)
+            share = PARTS * (part_count > 0)
+            spread = share * exists / part_count.clamp_min(1)
             target = ((1 - share) * target).scatter_add(1, parts.clamp_min(0), spread)
         target = (1 - label_smoothing) * target + label_smoothing / logits.shape[-1]
-        total = (-(target * logits.log_softmax(-1)).sum(-1) * known).sum() / units
+        total = (-(target * logits.log_softmax(-1)).sum(-1) * answered).sum() / units
     return {"loss": total, "nll": nll.detach(), "accuracy": right, "count": count}

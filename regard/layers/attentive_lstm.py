@@ -115,17 +115,17 @@ class AttentiveLSTM(nn.Module):
     def start(self, batch: text.Batch) -> dict[str, Any]:
         """What is looked at, h₀ and c₀."""
         memory, (hidden, cell) = self._look_at(batch)
-        looked = None if self.attention is None else hidden.new_zeros(memory.key.shape[:2])
-        return {"memory": memory, "hidden": hidden, "cell": cell, "alignment": looked}
+        alignment = None if self.attention is None else hidden.new_zeros(memory.key.shape[:2])
+        return {"memory": memory, "hidden": hidden, "cell": cell, "alignment": alignment}
 
     def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """Logits (B, V) of the token after ``token`` (B,)."""
         word = self.words(token)
         context, out = self._attend(state["hidden"], state["memory"])
         hidden, cell = self.cell(torch.cat([word, context], -1), (state["hidden"], state["cell"]))
-        looked = None if out is None else out.weights[:, 0]
+        alignment = None if out is None else out.weights[:, 0]
         logits = self.output(self._read(word, hidden, context))
-        return logits, {"memory": state["memory"], "hidden": hidden, "cell": cell, "alignment": looked}
+        return logits, {"memory": state["memory"], "hidden": hidden, "cell": cell, "alignment": alignment}
 
     def alignment(self, state: dict[str, Any]) -> Tensor | None:
         """(B, S): where the last step looked; None without attention."""

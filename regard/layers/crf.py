@@ -29,10 +29,10 @@ class Crf(nn.Module):
     def score(self, emissions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """(B,): the score of the tags."""
         real = _real(emissions, lengths)
-        each = emissions.gather(-1, tags[..., None])[..., 0] * real
+        emitted = emissions.gather(-1, tags[..., None])[..., 0] * real
         steps = self.transition[tags[:, :-1], tags[:, 1:]] * real[:, 1:]
         last = tags.gather(1, lengths[:, None] - 1)[:, 0]
-        return each.sum(1) + steps.sum(1) + self.begin[tags[:, 0]] + self.end[last]
+        return emitted.sum(1) + steps.sum(1) + self.begin[tags[:, 0]] + self.end[last]
 
     def partition(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """(B,): log Z."""
@@ -60,5 +60,5 @@ class Crf(nn.Module):
 
 def _real(emissions: Tensor, lengths: Tensor) -> Tensor:
     """(B, T): 1 where there is a word."""
-    there = torch.arange(emissions.shape[1], device=lengths.device) < lengths[:, None]
-    return there.to(emissions.dtype)
+    real = torch.arange(emissions.shape[1], device=lengths.device) < lengths[:, None]
+    return real.to(emissions.dtype)

@@ -45,8 +45,8 @@ def cross_entropy_of(
     """The same of a layer's weight (V, D) and bias (V,)."""
     if not vocabulary.trains(rows, weight):
         log_prob = torch.log_softmax(functional.linear(rows, weight, bias).float(), dim=-1)
-        each = log_prob.gather(-1, wanted[:, None])[:, 0]
-        nll, right = -each.sum(), (each >= log_prob.detach().amax(-1)).sum()
+        target_log_prob = log_prob.gather(-1, wanted[:, None])[:, 0]
+        nll, right = -target_log_prob.sum(), (target_log_prob >= log_prob.detach().amax(-1)).sum()
         loss = (1 - smoothing) * nll - smoothing * log_prob.mean(-1).sum() if smoothing else nll
         return Entropy(loss, nll.detach(), right)
     learning = torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)
@@ -70,20 +70,20 @@ class _Pieces(torch.autograd.Function):
         size = max(_ENTRIES // kinds, 64)
         logits = weight.new_empty(min(size, len(rows)), kinds)
         inputs, sums, factor = (rows, weight, bias), weight.new_zeros(3), weight.to(kind)
-        given: list[Any] = [torch.zeros_like(t) if learning and t is not None else None for t in inputs]
+        gradients: list[Any] = [torch.zeros_like(t) if learning and t is not None else None for t in inputs]
         for first in range(0, len(rows), size):
-            some = rows[first : first + size].to(kind)
-            error = _product(some, factor.t(), logits[: len(some)])
+            piece = rows[first : first + size].to(kind)
+            error = _product(piece, factor.t(), logits[: len(piece)])
             if bias is not None:
                 error += bias
             sums += vocabulary.errors_(error, wanted[first : first + size], smoothing, learning).sum(0)
             if learning:
                 narrow = error.to(kind)
-                _product(narrow, factor, given[0][first : first + size])
-                _product(narrow.t(), some, given[1], add=True)
+                _product(narrow, factor, gradients[0][first : first + size])
+                _product(narrow.t(), piece, gradients[1], add=True)
                 if bias is not None:
-                    given[2] += error.sum(0)
-        ctx.save_for_backward(*given)
+                    gradients[2] += error.sum(0)
+        ctx.save_for_backward(*gradients)
         nll, spread, right = sums.unbind()
         ctx.mark_non_differentiable(nll, right)
         return (1 - smoothing) * nll + (smoothing / kinds) * spread, nll, right

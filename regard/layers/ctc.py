@@ -29,8 +29,8 @@ class CTC(nn.Module):
         scores = functional.log_softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
         tokens = batch["target_lengths"] - 1  # without eos
         # A transcript that is too long for its states has no path, and no say.
-        given = scores.transpose(0, 1), batch["target"][:, 1:], lengths, tokens
-        total = functional.ctc_loss(*given, blank=PAD, reduction="sum", zero_infinity=True)
+        arguments = scores.transpose(0, 1), batch["target"][:, 1:], lengths, tokens
+        total = functional.ctc_loss(*arguments, blank=PAD, reduction="sum", zero_infinity=True)
         return total / batch["target_lengths"].sum().clamp_min(1)
 
 

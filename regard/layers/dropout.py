@@ -19,20 +19,20 @@ class Dropout(nn.Dropout):
         plain = not self.training or not 0 < self.p < 1 or x.device.type != "cpu" or torch.compiler.is_compiling()
         if plain or torch._C._functorch.maybe_current_level() is not None:
             return super().forward(x)
-        drawn = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-        kept = drawn.view(torch.int16)[: x.numel()].view(x.shape) >= round(self.p * _LEVELS) - _LEVELS // 2
-        return _Keep.apply(x, kept, 1 / (1 - self.p))
+        random_bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        keep = random_bits.view(torch.int16)[: x.numel()].view(x.shape) >= round(self.p * _LEVELS) - _LEVELS // 2
+        return _Keep.apply(x, keep, 1 / (1 - self.p))
 
 
 class _Keep(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
-        ctx.save_for_backward(kept)
+    def forward(ctx: Any, x: Tensor, keep: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(keep)
         ctx.scale = scale
-        return (x * kept).mul_(scale)
+        return (x * keep).mul_(scale)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (kept,) = ctx.saved_tensors
-        return (grad * kept).mul_(ctx.scale), None, None
+        (keep,) = ctx.saved_tensors
+        return (grad * keep).mul_(ctx.scale), None, None

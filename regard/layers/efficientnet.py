@@ -121,12 +121,12 @@ def pretrained(weights: Path = WEIGHTS) -> EfficientNetLite0:
     if not weights.exists():
         raise ValueError(f"{weights}: no such file; it comes with the package")
     model = EfficientNetLite0()
-    held = {name: tensor.float() for name, tensor in load_file(weights).items()}
-    known = {name for name in model.state_dict() if not name.endswith("num_batches_tracked")}
-    if known != held.keys():
-        wrong = min(known ^ held.keys())
+    tensors = {name: tensor.float() for name, tensor in load_file(weights).items()}
+    names = {name for name in model.state_dict() if not name.endswith("num_batches_tracked")}
+    if names != tensors.keys():
+        wrong = min(names ^ tensors.keys())
         raise ValueError(f"{weights}: not the weights of EfficientNet-Lite0; {wrong} is missing or unknown")
-    model.load_state_dict(held, strict=False)
+    model.load_state_dict(tensors, strict=False)
     return model.requires_grad_(False).eval()
 
 
@@ -166,6 +166,6 @@ class Later(nn.Module):
 def grid(size: int, stage: int) -> int:
     """Cells a side of the features of a square image of ``size`` pixels."""
     side = -(-size // 2)
-    for each in STAGES[:stage]:
-        side = -(-side // each.stride)
+    for block in STAGES[:stage]:
+        side = -(-side // block.stride)
     return side

@@ -37,10 +37,10 @@ class Frames(nn.Module):
         else:
             self.grid = Grid(0, channels)
             self.where = nn.Sequential(nn.Linear(channels, channels), nn.ReLU())
-        own = features or channels
+        width = features or channels
         self.expected = f"features of width {features}" if features else "clips"
-        self.motion = nn.Sequential(nn.Linear(own, motion), nn.ReLU()) if motion else None
-        self.width = own + motion + times
+        self.motion = nn.Sequential(nn.Linear(width, motion), nn.ReLU()) if motion else None
+        self.width = width + motion + times
 
     def forward(self, batch: Batch) -> tuple[Tensor, masks.Mask, Tensor]:
         lengths = batch["frame_lengths"]

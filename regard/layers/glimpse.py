@@ -58,6 +58,6 @@ class Core(nn.Module):
 
 def check_images(image: Tensor, channels: int, height: int, width: int) -> None:
     """A ValueError unless these are images (B, channels, height, width)."""
-    wanted = (channels, height, width)
-    if tuple(image.shape[1:]) != wanted:
-        raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {str(wanted)[1:]}")
+    expected = (channels, height, width)
+    if tuple(image.shape[1:]) != expected:
+        raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {str(expected)[1:]}")

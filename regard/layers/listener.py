@@ -55,12 +55,12 @@ class Listener(nn.Module):
         self.factor = math.prod(self.joins)
         self.width = 2 * hidden
         widths = [features] + [2 * hidden] * (layers - 1)
-        made = [
-            [CELLS[cell](many * width, hidden, batch_first=True) for _ in range(2)]
-            for many, width in zip(self.joins, widths)
+        cells = [
+            [CELLS[cell](frames_joined * width, hidden, batch_first=True) for _ in range(2)]
+            for frames_joined, width in zip(self.joins, widths)
         ]
-        self.forwards = nn.ModuleList(pair[0] for pair in made)
-        self.backwards = nn.ModuleList(pair[1] for pair in made)
+        self.forwards = nn.ModuleList(pair[0] for pair in cells)
+        self.backwards = nn.ModuleList(pair[1] for pair in cells)
         self.dropout = Dropout(dropout)
         self._initialize(hidden)
 
@@ -78,9 +78,9 @@ class Listener(nn.Module):
 
     def forward(self, frames: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         states = frames
-        for number, many in enumerate(self.joins):
+        for number, count in enumerate(self.joins):
             ahead, behind = cast(nn.RNNBase, self.forwards[number]), cast(nn.RNNBase, self.backwards[number])
-            states, lengths = joined(states, lengths, many)
+            states, lengths = joined(states, lengths, count)
             states = torch.cat(both_ways(ahead, behind, states if number == 0 else self.dropout(states), lengths), -1)
         return self.dropout(states), lengths
 
@@ -89,8 +89,8 @@ def joined(states: Tensor, lengths: Tensor, many: int) -> tuple[Tensor, Tensor]:
     """(B, S, width) → (B, ⌈S / many⌉, many · width): neighbours side by side, zeros beyond the end of each item."""
     if many == 1:
         return states, lengths
-    there = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
-    states = functional.pad(states * there[..., None], (0, 0, 0, -states.shape[1] % many))
+    real = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+    states = functional.pad(states * real[..., None], (0, 0, 0, -states.shape[1] % many))
     return states.unflatten(1, (-1, many)).flatten(2), -(-lengths // many)
 
 
@@ -98,8 +98,8 @@ def shares(lengths: Tensor, size: int, factor: int) -> Tensor:
     """(B, size): which part of the weight of its step each of ``size`` frames gets, 0 beyond the end of an item."""
     places = torch.arange(size, device=lengths.device)
     first = places // factor * factor
-    many = torch.minimum(first + factor, lengths[:, None]) - first
-    return torch.where(places < lengths[:, None], 1 / many.clamp_min(1), 0.0)
+    frames = torch.minimum(first + factor, lengths[:, None]) - first
+    return torch.where(places < lengths[:, None], 1 / frames.clamp_min(1), 0.0)
 
 
 def spread(weights: Tensor, share: Tensor, factor: int) -> Tensor:

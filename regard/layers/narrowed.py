@@ -22,9 +22,9 @@ class Sharpened(Softmax):
 
     def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if 0 < self.keep < scores.shape[-1]:
-            seen = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
-            least = seen.detach().topk(self.keep, -1).values[..., -1:]
-            best = seen >= least
+            allowed_scores = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
+            least = allowed_scores.detach().topk(self.keep, -1).values[..., -1:]
+            best = allowed_scores >= least
             mask = best if mask is None else best & mask
         return super().forward(scores, mask)
 

@@ -21,7 +21,7 @@ def likeliest(log_probs: list[Tensor], end: bool) -> tuple[Tensor, Tensor]:
     size, classes = forward.shape[1:]
     most, named = (size - 1, classes - 1) if end else (size, classes)
     best = forward.new_full(forward.shape[:1], -torch.inf)
-    chosen, shares = forward.new_full(forward.shape[:2], -1, dtype=torch.long), forward.exp()
+    numbers, shares = forward.new_full(forward.shape[:2], -1, dtype=torch.long), forward.exp()
     for length in range(1 if end else most, most + 1):
         joint = forward.clone()
         if len(log_probs) > 1:
@@ -32,9 +32,9 @@ def likeliest(log_probs: list[Tensor], end: bool) -> tuple[Tensor, Tensor]:
         better = total > best
         best = torch.where(better, total, best)
         which = functional.pad(which, (0, size - length), value=-1)
-        chosen = torch.where(better[:, None], which, chosen)
+        numbers = torch.where(better[:, None], which, numbers)
         shares = torch.where(better[:, None, None], (joint / len(log_probs)).log_softmax(-1).exp(), shares)
-    return chosen, shares
+    return numbers, shares
 
 
 def without_end(target: Tensor, end: bool) -> Tensor:
@@ -54,5 +54,5 @@ def reverse(target: Tensor, end: bool) -> Tensor:
 
 def nll(log_prob: Tensor, target: Tensor) -> Tensor:
     """−Σₛ log yₛ of (B, S, classes) over the targets (B, S) that are there."""
-    each = log_prob.gather(-1, target.clamp_min(0)[..., None])[..., 0]
-    return -torch.where(target >= 0, each, 0.0).sum(1)
+    log_prob_of_target = log_prob.gather(-1, target.clamp_min(0)[..., None])[..., 0]
+    return -torch.where(target >= 0, log_prob_of_target, 0.0).sum(1)

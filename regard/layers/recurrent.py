@@ -26,10 +26,10 @@ def both_ways(forwards: nn.RNNBase, backwards: nn.RNNBase, sequence: Tensor, len
 def packed(recurrent: nn.RNNBase, sequence: Tensor, lengths: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     """A stack of recurrent layers over items of different lengths: all top states (B, S, hidden), and the last state of
     each layer after the end of its item, a tuple of (layers, B, hidden)."""
-    given = pack_padded_sequence(sequence, lengths.cpu(), batch_first=True, enforce_sorted=False)
-    states, last = recurrent(given)
-    whole, _ = pad_packed_sequence(states, batch_first=True, total_length=sequence.shape[1])
-    return whole, last if isinstance(last, tuple) else (last,)
+    packed_sequence = pack_padded_sequence(sequence, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    states, last = recurrent(packed_sequence)
+    padded, _ = pad_packed_sequence(states, batch_first=True, total_length=sequence.shape[1])
+    return padded, last if isinstance(last, tuple) else (last,)
 
 
 class Bidirectional(nn.Module):

@@ -37,13 +37,13 @@ def sampled_cross_entropy(rows: Tensor, output: nn.Linear, wanted: Tensor, size:
     """Of rows (N, D) where ``wanted`` (N,) is right, over ``size`` words of ``output``'s vocabulary; all sums are
     estimates, ``right`` from above. More words than that are scored if the batch holds more."""
     kinds, places = wanted.unique(return_inverse=True)
-    drawn = draw(kinds, output.out_features, size - len(kinds))
-    chosen = torch.cat([kinds, drawn])
-    bias = rows.new_zeros(len(chosen)) if output.bias is None else output.bias[chosen]
-    if len(drawn):
-        share = len(drawn) / (output.out_features - len(kinds))
+    negatives = draw(kinds, output.out_features, size - len(kinds))
+    words = torch.cat([kinds, negatives])
+    bias = rows.new_zeros(len(words)) if output.bias is None else output.bias[words]
+    if len(negatives):
+        share = len(negatives) / (output.out_features - len(kinds))
         bias = torch.cat([bias[: len(kinds)], bias[len(kinds) :] - math.log(share)])
-    return cross_entropy_of(rows, output.weight[chosen], bias, places)
+    return cross_entropy_of(rows, output.weight[words], bias, places)
 
 
 def draw(kinds: Tensor, vocab: int, count: int) -> Tensor:

@@ -33,12 +33,12 @@ class Stepwise(Decoder):
         nn.Module.__init__(self)
         self.layers, self.norm, self.training = plain.layers, plain.norm, plain.training
         first = plain.layers[0]
-        own, norm = first.own, first.around_own.norm
+        attention, norm = first.own, first.around_own.norm
         last, gelu = plain.norm if first.around_own.first else None, type(first.think[1]) is nn.GELU
         blocks = [_block(layer) for layer in plain.layers]
-        self.stack = Stack(blocks, own.heads, own.group, own.head_dim**-0.5, last, gelu, norm.eps)
-        self.positions, self.head_dim = own.positions, own.head_dim
-        self.radius = None if own.window is None else own.window.radius
+        self.stack = Stack(blocks, attention.heads, attention.group, attention.head_dim**-0.5, last, gelu, norm.eps)
+        self.positions, self.head_dim = attention.positions, attention.head_dim
+        self.radius = None if attention.window is None else attention.window.radius
         self.looks_at_source = hasattr(first, "cross")
 
     @staticmethod
@@ -56,7 +56,7 @@ class Stepwise(Decoder):
         source = caches.get("cross") or []
         if not self._passes(x, caches["own"], source):
             return super().step(x, caches, weights_of=weights_of)
-        own = [memory.room() for memory in caches["own"]]
+        memories = [memory.room() for memory in caches["own"]]
         heads, place = self.stack.heads, caches["own"][0].length
         options: dict[str, Any] = {}
         if self.positions is not None:
@@ -68,34 +68,38 @@ class Stepwise(Decoder):
         if source and weights_of is not None:
             scored = range(len(self.layers))[weights_of]
             options |= {"scored": scored, "scores": x.new_empty(len(x), heads, 1, source[scored].length)}
-        hidden = self.stack.step(x[:, 0], own, source, radius=self.radius, **options)
+        hidden = self.stack.step(x[:, 0], memories, source, radius=self.radius, **options)
         if "scores" in options:
             normalizer = self.layers[scored].cross.attention.normalizer
             weights = normalizer(options["scores"], options["allowed"][scored])
-        return hidden, {**caches, "own": own}, weights
+        return hidden, {**caches, "own": memories}, weights
 
-    def _passes(self, x: Tensor, own: list[Any], source: list[Any]) -> bool:
+    def _passes(self, x: Tensor, own_memories: list[Any], source: list[Any]) -> bool:
         """Can the compiled loop make this call?"""
         if witness.see is not None or self.training or torch.is_grad_enabled() or not kernels.bare(x):
             return False
         rows, layers = len(x), len(self.layers)
         if x.shape[1:] != (1, self.stack.width) or not 0 < rows * self.stack.hidden <= MOST:
             return False
-        if len(own) != layers or len(source) != layers * self.looks_at_source or 0 in {each.length for each in source}:
+        if (
+            len(own_memories) != layers
+            or len(source) != layers * self.looks_at_source
+            or 0 in {memory.length for memory in source}
+        ):
             return False
-        return all(memory.mask is None for memory in own) and all(
+        return all(memory.mask is None for memory in own_memories) and all(
             memory.dtype == x.dtype and memory.shape[0] == rows and memory.length < LONGEST
-            for memory in (*own, *source)
+            for memory in (*own_memories, *source)
         )
 
 
 def _block(layer: Layer) -> Block:
-    own, think = layer.own, layer.think
+    attention, think = layer.own, layer.think
     cross: list[nn.Module] = []
     if hasattr(layer, "cross"):
         cross = [layer.around_cross.norm, layer.cross.query, layer.cross.out]
     return Block(
-        [layer.around_own.norm, own.query, own.out, own.key, own.value],
+        [layer.around_own.norm, attention.query, attention.out, attention.key, attention.value],
         cross,
         [layer.around_think.norm, think[0], think[2]],
     )
@@ -106,23 +110,23 @@ def _kind(layer: Layer) -> Any:
     if type(layer) is not Layer or type(layer.think) is not nn.Sequential or len(layer.think) != 3:
         return None
     heads = [layer.own, *([layer.cross] if hasattr(layer, "cross") else [])]
-    if not all(type(each) is MultiHead and _plain(each.attention) for each in heads):
+    if not all(type(head) is MultiHead and _plain(head.attention) for head in heads):
         return None
     block, around = _block(layer), [part for name, part in layer.named_children() if name.startswith("around")]
     norms = [part[0] for part in block if part]
     linear = [module for part in block for module in part[1:]]
     activation, positions = layer.think[1], layer.own.positions
-    known = (
-        all(_normed(each) for each in norms)
-        and all(type(each) is nn.Linear and each.weight.is_contiguous() for each in linear)
+    supported = (
+        all(_normed(norm) for norm in norms)
+        and all(type(projection) is nn.Linear and projection.weight.is_contiguous() for projection in linear)
         and (type(activation) is nn.ReLU or (type(activation) is nn.GELU and activation.approximate == "none"))
         and (positions is None or (type(positions) is Rotary and not positions.halves))
-        and all(each.positions is None and each.window is None for each in heads[1:])
+        and all(head.positions is None and head.window is None for head in heads[1:])
     )
-    alike = {(*_normed(norm), part.first, each.heads, each.group) for norm, part, each in product(norms, around, heads)}
-    if not known or len(alike) > 1:
+    alike = {(*_normed(norm), part.first, head.heads, head.group) for norm, part, head in product(norms, around, heads)}
+    if not supported or len(alike) > 1:
         return None
-    shapes, window = tuple(each.weight.shape for each in linear), layer.own.window
+    shapes, window = tuple(projection.weight.shape for projection in linear), layer.own.window
     turned = None if positions is None else positions.base
     return (*alike, shapes, None if window is None else window.radius, turned, type(activation))
 

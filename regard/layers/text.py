@@ -40,9 +40,9 @@ def continuation(batch: Batch, longest: int) -> Tensor:
     """(B,): the most tokens that a language model may add: ``wanted`` (B,) of the batch, or else ``longest``."""
     if "wanted" in batch:
         return batch["wanted"]
-    given = batch.get("prompt", batch.get("target"))
-    assert given is not None
-    return torch.full((len(given),), longest, device=given.device)
+    tokens = batch.get("prompt", batch.get("target"))
+    assert tokens is not None
+    return torch.full((len(tokens),), longest, device=tokens.device)
 
 
 def initialize(words: nn.Embedding, spread: float) -> None:
@@ -100,11 +100,11 @@ def joined(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
     second, more = batch["second"], batch["second_lengths"]
     places = torch.arange(int((lengths + more).max()), device=first.device).expand(len(first), -1)
     behind = places - lengths[:, None]
-    one = first.gather(1, places.clamp(max=first.shape[1] - 1))
-    other = second.gather(1, behind.clamp(0, second.shape[1] - 1))
-    there = (behind >= 0) & (behind < more[:, None])
-    tokens = torch.where(behind < 0, one, torch.where(there, other, PAD))
-    return tokens, lengths + more, there.long()
+    first_tokens = first.gather(1, places.clamp(max=first.shape[1] - 1))
+    second_tokens = second.gather(1, behind.clamp(0, second.shape[1] - 1))
+    in_second = (behind >= 0) & (behind < more[:, None])
+    tokens = torch.where(behind < 0, first_tokens, torch.where(in_second, second_tokens, PAD))
+    return tokens, lengths + more, in_second.long()
 
 
 def log_probs(hidden: Tensor, output: nn.Linear, batch: Batch) -> Tensor:
@@ -112,6 +112,6 @@ def log_probs(hidden: Tensor, output: nn.Linear, batch: Batch) -> Tensor:
     target = batch["target"][:, 1:]
     real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]
     logits = output(hidden[real])
-    each = torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    each = each.gather(-1, target[real][:, None])[:, 0]
-    return hidden.new_zeros(target.shape, dtype=each.dtype).masked_scatter(real, each)
+    token_log_prob = torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    token_log_prob = token_log_prob.gather(-1, target[real][:, None])[:, 0]
+    return hidden.new_zeros(target.shape, dtype=token_log_prob.dtype).masked_scatter(real, token_log_prob)

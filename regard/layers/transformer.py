@@ -190,22 +190,22 @@ class Layer(nn.Module):
     ) -> tuple[Tensor, regard.Memory, Tensor | None]:
         """New positions (B, T, dim), one as a rule: the layer's output, the longer cache, and the weights (B, H, T, S)
         over what was encoded, if wanted."""
-        seen: dict[str, Any] = {"weights": None}
+        results: dict[str, Any] = {"weights": None}
         mask = masks.causal() if x.shape[1] > 1 else None
 
         def look_at_own(x: Tensor) -> Tensor:
-            seen["own"] = own.append(x)
-            return self.own(x, seen["own"], mask=mask, weights=False).context
+            results["own"] = own.append(x)
+            return self.own(x, results["own"], mask=mask, weights=False).context
 
         def look_at_source(x: Tensor) -> Tensor:
             out = self.cross(x, cross, weights=weights)
-            seen["weights"] = out.weights
+            results["weights"] = out.weights
             return out.context
 
         x = self.around_own(x, look_at_own)
         if cross is not None:
             x = self.around_cross(x, look_at_source)
-        return self.around_think(x, self.think), seen["own"], seen["weights"]
+        return self.around_think(x, self.think), results["own"], results["weights"]
 
 
 class Encoder(nn.Module):
@@ -251,11 +251,13 @@ class Decoder(nn.Module):
     ) -> tuple[Tensor, dict[str, Any], Tensor | None]:
         """New positions (B, T, dim), one as a rule → (B, dim) of the last, the caches after it, and the weights
         (B, H, T, S) of one layer over what was encoded."""
-        chosen = None if weights_of is None else range(len(self.layers))[weights_of]
+        layer_number = None if weights_of is None else range(len(self.layers))[weights_of]
         cross = caches.get("cross") or [None] * len(self.layers)
-        own, weights = [], None
+        own_memories, weights = [], None
         for number, layer in enumerate(self.layers):
-            x, memory, looked = layer.step(x, caches["own"][number], cross[number], weights=number == chosen)
-            own.append(memory)
-            weights = looked if looked is not None else weights
-        return self.norm(x)[:, -1], {**caches, "own": own}, weights
+            x, memory, layer_weights = layer.step(
+                x, caches["own"][number], cross[number], weights=number == layer_number
+            )
+            own_memories.append(memory)
+            weights = layer_weights if layer_weights is not None else weights
+        return self.norm(x)[:, -1], {**caches, "own": own_memories}, weights

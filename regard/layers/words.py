@@ -33,8 +33,8 @@ class Characters(nn.Module):
         responses = self.filters(rows)  # (B·W, filters, C + 2)
         # A filter that sees only padding responds with its bias; how much padding there is must not matter.
         length = (characters.flatten(0, 1) > 0).sum(-1)
-        there = torch.arange(responses.shape[-1], device=responses.device) < length[:, None] + SPAN - 1
-        strongest = responses.masked_fill(~there[:, None], float("-inf")).amax(-1)
+        valid = torch.arange(responses.shape[-1], device=responses.device) < length[:, None] + SPAN - 1
+        strongest = responses.masked_fill(~valid[:, None], float("-inf")).amax(-1)
         return strongest.unflatten(0, characters.shape[:2])
 
 
@@ -77,10 +77,10 @@ def real(batch: text.Batch) -> Tensor:
 
 def tag_means(each: Tensor, chosen: Tensor, batch: text.Batch) -> dict[str, Tensor]:
     """What a tagger returns: means over words of its loss, ``each`` item's or word's, and of tags that are right."""
-    there = real(batch)
-    count = there.sum()
+    real_words = real(batch)
+    count = real_words.sum()
     share = 1 / count.clamp_min(1)
-    right = ((chosen == batch["tags"]) & there).sum()
+    right = ((chosen == batch["tags"]) & real_words).sum()
     loss = each.sum() * share
     return {"loss": loss, "nll": loss.detach(), "accuracy": right * share, "count": count}
 

@@ -1,4 +1,4 @@
-"""A second trained system that ranks what a beam has found again."""
+"""A second trained system that reranks the hypotheses of a beam."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rescorer(writer: Any, other: Any, weight: float | None) -> Rescorer:
         raise ValueError(
             f"{other.name}: {name} cannot rank what another system writes; language models (gpt, lstmn) and nnjm can"
         )
-    vocabularies, others = writer.task.tokens(), other.task.tokens()
-    if different := [side for side, vocabulary in vocabularies.items() if vocabulary != others.get(side)]:
+    vocabularies, other_vocabularies = writer.task.tokens(), other.task.tokens()
+    if different := [side for side, vocabulary in vocabularies.items() if vocabulary != other_vocabularies.get(side)]:
         raise ValueError(f"{writer.name} and {other.name} have different {' and '.join(different)} vocabularies")
     return ByJointModel(other.model, **options)

@@ -74,11 +74,14 @@ class Completer(Writer):
         changes = [] if question.temperature is None else [f"decode.temperature={question.temperature / 100}"]
         generator = torch.Generator(self.device).manual_seed(question.seed)
         options: dict[str, Any] = {"nbest": question.nbest, "alignments": False, "generator": generator}
-        (found,) = self._searched([item], lambda item, each: each, changes=changes, **options)
-        words = [self.task.write(each.tokens, item) for each in found]
-        shown = list(self._own([*item.ids, *found[0].tokens])) if question.pictures else []
-        told = [{"text": str(one), "log_prob": each.log_prob} for one, each in zip(words, found, strict=True)]
-        return Answer(str(words[0]), pictures=shown, fields={"answers": told})
+        (hypotheses,) = self._search([item], lambda item, hypothesis: hypothesis, changes=changes, **options)
+        texts = [self.task.write(hypothesis.tokens, item) for hypothesis in hypotheses]
+        drawn = list(self._own([*item.ids, *hypotheses[0].tokens])) if question.pictures else []
+        answers = [
+            {"text": str(text), "log_prob": hypothesis.log_prob}
+            for text, hypothesis in zip(texts, hypotheses, strict=True)
+        ]
+        return Answer(str(texts[0]), pictures=drawn, fields={"answers": answers})
 
     @torch.inference_mode()
     def _own(self, tokens: Sequence[int]) -> Iterator[Picture]:
@@ -102,7 +105,7 @@ class Completer(Writer):
             yield heads.picture(torch.stack(looks), labels, title=title)
         else:
             axis = Words(labels)
-            yield from (between.picture([between.Side(axis, each)], axis, title=title) for each in looks)
+            yield from (between.picture([between.Side(axis, layer)], axis, title=title) for layer in looks)
 
 
 def _square(weights: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from regard.views.picture import Picture
 from regard.views.stack import Trace
 
 MOST = 60
-"""The largest n that is asked for."""
+"""The largest n of a question."""
 
 
 class Counting(Predictor):
@@ -35,63 +35,67 @@ class Counting(Predictor):
             known: for each symbol of it, whether those before determine it; none is marked if None.
         """
         symbols = torch.tensor([[ord(letter) - ord("a") for letter in text]])
-        marks = torch.tensor([list(known) if known is not None else [0] * len(text)])[:, 1:]
+        determined = torch.tensor([list(known) if known is not None else [0] * len(text)])[:, 1:]
         with regard.record(self.model) as tape, torch.inference_mode():
-            logits, tops = (each[0].cpu() for each in self.model.run(symbols[:, :-1].to(self.device)))
-        chosen = tape["actions"].weights[0, 0].cpu().transpose(0, 1)  # (T, stacks, actions)
+            logits, tops = (tensor[0].cpu() for tensor in self.model.run(symbols[:, :-1].to(self.device)))
+        actions = tape["actions"].weights[0, 0].cpu().transpose(0, 1)  # (T, stacks, actions)
         target = symbols[0, 1:]
         probability = torch.softmax(logits, -1).gather(1, target[:, None])[:, 0]
         expected = spell(logits.argmax(-1).tolist())
-        return Trace(text[:-1], text[1:], expected, probability, marks[0], chosen, tops[..., 0], self.model.names)
+        return Trace(text[:-1], text[1:], expected, probability, determined[0], actions, tops[..., 0], self.model.names)
 
     @torch.inference_mode()
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The share of n for which every determined symbol was predicted, in percent, as the recipe rounds and without
         rounding; and the first n that fails, 0 if none does."""
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for name, training in (("correct", False), ("correct_unrounded", True)):
             # Rounding is left to evaluation, and there is nothing random in training.
             self.model.train(training)
             loader = list(self.task.loader(split))[:limit]
-            right = [self._right(self.moved(batch)) for batch in loader]
-            found[name] = 100 * float(np.mean(right))
+            all_correct = [self._all_correct(self.moved(batch)) for batch in loader]
+            metrics[name] = 100 * float(np.mean(all_correct))
             if not training:
-                found["first_wrong"] = float(right.index(False) + self.task.config.fewest if False in right else 0)
+                metrics["first_wrong"] = float(
+                    all_correct.index(False) + self.task.config.fewest if False in all_correct else 0
+                )
         self.model.eval()
-        return found
+        return metrics
 
-    def _right(self, batch: dict[str, Tensor]) -> bool:
+    def _all_correct(self, batch: dict[str, Tensor]) -> bool:
         expected = self.model.predict(batch)
         return bool(((expected == batch["symbols"][:, 1:]) | (batch["known"] == 0)).all())
 
     def answer(self, file: Path | None, *, as_json: bool = False) -> Iterator[str]:
         """A string a line, or n for the string of n; a number in place of a file is an n too. What was expected after
         each symbol."""
-        for place, line in self._asked(file):
+        for place, line in self._entries(file):
             if not line:
                 yield ""
                 continue
-            text, known = self.read(place, line)
-            trace = self.predict(text, known)
-            wrong = len(trace.wrong())
+            text, determined = self.read(place, line)
+            trace = self.predict(text, determined)
+            mistakes = len(trace.wrong())
             if as_json:
                 probability = [round(value, 4) for value in trace.probability.tolist()]
                 yield json.dumps(
-                    {"text": text, "expected": trace.predicted, "probability": probability, "wrong": wrong}
+                    {"text": text, "expected": trace.predicted, "probability": probability, "wrong": mistakes}
                 )
                 continue
-            told = f"{wrong} of {int(sum(trace.known))} determined symbols not expected" if known else "as typed"
+            verdict = (
+                f"{mistakes} of {int(sum(trace.known))} determined symbols not expected" if determined else "as typed"
+            )
             yield f"read     {text[:-1]}"
             yield f"next     {text[1:]}"
-            yield f"expected {trace.predicted}  ({told})"
+            yield f"expected {trace.predicted}  ({verdict})"
 
     def look(self, what: Sequence[str] = (), *, head: int | None = None) -> Iterator[tuple[str, Picture | None]]:
         """The trace table of the string of n, or of a string; of all stacks the busiest, or number ``head``."""
         if len(what) > 1:
             raise ValueError(f"one string is shown at a time, not {' '.join(what)}")
-        text, known = self.read("what to show", what[0] if what else "6")
+        text, determined = self.read("what to show", what[0] if what else "6")
         title = f"{self.task.config.language}: {text[:-1]}"
-        yield "", stack.picture(self.predict(text, known), None if head is None else [head], title=title)
+        yield "", stack.picture(self.predict(text, determined), None if head is None else [head], title=title)
 
     # Questions
 
@@ -119,15 +123,15 @@ class Counting(Predictor):
         return [*(self.Question(n=n) for n in (6, 12, 24)), self.Question(text=wrong)]
 
     def one(self, question: Any) -> Answer:
-        text, known = self.read("the string", question.text or str(question.n))
-        trace = self.predict(text, known)
-        wrong, determined = len(trace.wrong()), int(sum(trace.known))
-        said = "Every determined symbol was expected" if not wrong else f"{wrong} of {determined} not expected"
-        said = said if known is not None else f"It expected {trace.predicted}"
+        text, marks = self.read("the string", question.text or str(question.n))
+        trace = self.predict(text, marks)
+        mistakes, determined = len(trace.wrong()), int(sum(trace.known))
+        verdict = "Every determined symbol was expected" if not mistakes else f"{mistakes} of {determined} not expected"
+        verdict = verdict if marks is not None else f"It expected {trace.predicted}"
         notes = [f"Read {text[:-1]}, one symbol after the other, and guessed the next one each time."]
-        return Answer(said, notes, pictures=[stack.picture(trace)])
+        return Answer(verdict, notes, pictures=[stack.picture(trace)])
 
-    def _asked(self, file: Path | None) -> Iterator[tuple[str, str]]:
+    def _entries(self, file: Path | None) -> Iterator[tuple[str, str]]:
         """What to answer, and where it stands."""
         if file is not None and not file.exists() and str(file).isdecimal():
             yield "n", str(file)
@@ -142,12 +146,14 @@ class Counting(Predictor):
             n, fewest = int(line), config.fewest
             if n < fewest:
                 raise ValueError(f"{place}: {config.language} has no string for {n}, only from {fewest} on")
-            symbols, known = string(config.language, n - n // 2 if fewest == 2 else n, n // 2 if fewest == 2 else 0)
-            return spell([*symbols, 0]), [*known, 1]
+            symbols, determined = string(
+                config.language, n - n // 2 if fewest == 2 else n, n // 2 if fewest == 2 else 0
+            )
+            return spell([*symbols, 0]), [*determined, 1]
         letters = spell(list(range(len(LANGUAGES[config.language]))))
-        strange = sorted(set(line) - set(letters))
-        if strange:
-            raise ValueError(f"{place}: {strange[0]!r} is not a symbol of {config.language}: {', '.join(letters)}")
+        unknown = sorted(set(line) - set(letters))
+        if unknown:
+            raise ValueError(f"{place}: {unknown[0]!r} is not a symbol of {config.language}: {', '.join(letters)}")
         if len(line) < 2:
             raise ValueError(f"{place}: a string of two symbols or more, not {line!r}")
         return line, None

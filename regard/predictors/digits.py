@@ -20,7 +20,7 @@ from torch import Tensor
 from regard import registry
 from regard.data.canvases import STROKES
 from regard.data.images import SUFFIXES
-from regard.predictors import _asking
+from regard.predictors import _questions
 from regard.predictors.predictor import Answer, Predictor, lines, percent
 from regard.questions import SEED, Input, Number, Strokes, form
 from regard.training import rng
@@ -67,72 +67,78 @@ class Digits(Predictor):
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """Of a split, or of its first ``limit`` batches: ``error`` in percent, and what else the system measures of its
         answers; how many parameters it has and, if it can tell, multiplications for one image."""
-        found = super().evaluate(split, limit=limit)
+        metrics = super().evaluate(split, limit=limit)
         for name in ("baseline", "reinforce"):  # of the training, not of the answers
-            found.pop(name, None)
-        found = {name: 100 * value if name.startswith("error") else value for name, value in found.items()}
-        found["parameters"] = float(sum(each.numel() for each in self.model.parameters()))
+            metrics.pop(name, None)
+        metrics = {name: 100 * value if name.startswith("error") else value for name, value in metrics.items()}
+        metrics["parameters"] = float(sum(parameter.numel() for parameter in self.model.parameters()))
         if hasattr(self.model, "multiplications"):
-            found["multiplications"] = float(self.model.multiplications())
-        return found
+            metrics["multiplications"] = float(self.model.multiplications())
+        return metrics
 
     @torch.inference_mode()
     def predict(self, what: Sequence[str | int | Path], *, split: str = "test") -> list[Prediction]:
-        """The classes of pictures, each given as its number in a split or as a file."""
+        """The classes of pictures, which are named by number in a split or by file."""
         if not what:
             return []
-        batch, names, truths = self._batch([str(each) for each in what], split)
+        batch, names, truths = self._batch([str(name) for name in what], split)
         return self._answers(batch, names, truths)
 
     def _answers(self, batch: Batch, names: Sequence[str], truths: Sequence[str | None]) -> list[Prediction]:
-        found = self.model.predict(batch)
-        if isinstance(found, Mapping):
-            return self._read(found, names, truths)
-        probabilities = found.float().cpu()
+        output = self.model.predict(batch)
+        if isinstance(output, Mapping):
+            return self._read(output, names, truths)
+        probabilities = output.float().cpu()
         classes = self.task.classes
         if probabilities.shape != (len(names), len(classes)):
             raise ValueError(f"{self.name}: this system names no classes; regard show draws what it does")
-        chosen = probabilities.argmax(-1).tolist()
-        return [Prediction(n, classes[c], p, t) for n, c, p, t in zip(names, chosen, probabilities, truths)]
+        numbers = probabilities.argmax(-1).tolist()
+        return [Prediction(n, classes[c], p, t) for n, c, p, t in zip(names, numbers, probabilities, truths)]
 
     def _read(
-        self, found: Mapping[str, Tensor], names: Sequence[str], truths: Sequence[str | None]
+        self, output: Mapping[str, Tensor], names: Sequence[str], truths: Sequence[str | None]
     ) -> list[Prediction]:
         """Answers of several classes each: ``chosen`` (B, S), −1 after the last, and ``probabilities`` (B, S, classes)
         of these and of the end, where there is one."""
-        made = []
-        for name, truth, chosen, shares in zip(names, truths, found["chosen"].tolist(), found["probabilities"]):
-            length = sum(number >= 0 for number in chosen)
-            kept = shares[: length + 1].float().cpu()
-            made.append(Prediction(name, self.task.spelled(chosen), kept, truth))
-        return made
+        predictions = []
+        for name, truth, numbers, class_probabilities in zip(
+            names, truths, output["chosen"].tolist(), output["probabilities"]
+        ):
+            length = sum(number >= 0 for number in numbers)
+            probabilities = class_probabilities[: length + 1].float().cpu()
+            predictions.append(Prediction(name, self.task.spelled(numbers), probabilities, truth))
+        return predictions
 
     def answer(self, file: Path | None, *, as_json: bool = False) -> Iterator[str]:
         """Picture, class and probability, a line each. FILE is a picture, a folder of them, the number of a test
         picture, or a file with a picture or number a line."""
-        for name, found, wrong in _asking.answered(self._asked(file), self._each, str, _asking.typing(file)):
-            if found is None:
+        for name, prediction, message in _questions.answer_all(
+            self._names(file), self._predict_or_errors, str, _questions.is_interactive(file)
+        ):
+            if prediction is None:
                 if as_json:
-                    yield json.dumps({"picture": name, "error": wrong})
+                    yield json.dumps({"picture": name, "error": message})
             elif as_json:
-                rounded = self._rounded(found.probabilities)
-                known = {} if found.truth is None else {"truth": found.truth}
-                yield json.dumps({"picture": found.name, "class": found.label, **known, "probabilities": rounded})
+                rounded = self._rounded(prediction.probabilities)
+                truth = {} if prediction.truth is None else {"truth": prediction.truth}
+                yield json.dumps(
+                    {"picture": prediction.name, "class": prediction.label, **truth, "probabilities": rounded}
+                )
             else:
-                yield f"{found.name}\t{found.label}\t{found.probability:.3f}"
+                yield f"{prediction.name}\t{prediction.label}\t{prediction.probability:.3f}"
 
-    def _each(self, what: Sequence[str]) -> list[Prediction | ValueError]:
-        """The class of each picture, or what is wrong with it."""
+    def _predict_or_errors(self, what: Sequence[str]) -> list[Prediction | ValueError]:
+        """The class of each picture, or its error."""
         try:
             return [*self.predict(what)]
         except ValueError as error:
             half = len(what) // 2
-            return [*self._each(what[:half]), *self._each(what[half:])] if half else [error]
+            return [*self._predict_or_errors(what[:half]), *self._predict_or_errors(what[half:])] if half else [error]
 
     def _rounded(self, shares: Tensor) -> Any:
         """Probabilities by class, for JSON; a list of them where several classes were read."""
         if shares.ndim > 1:
-            return [self._rounded(each) for each in shares]
+            return [self._rounded(row) for row in shares]
         return {name: round(float(share), 4) for name, share in zip(self.task.classes, shares)}
 
     @torch.inference_mode()
@@ -158,11 +164,11 @@ class Digits(Predictor):
             yield self.missing, None
         with rng.apart(seed, self.device):
             try:
-                told = [answer.told() for answer in self._answers(batch, names, truths)]
+                titles = [answer.told() for answer in self._answers(batch, names, truths)]
             except ValueError:  # it draws
-                told = ["" if truth is None else f"a {truth}" for truth in truths]
-            pictures = self._pictures(batch, told)
-        for name, text, picture in zip(names, told, pictures):
+                titles = ["" if truth is None else f"a {truth}" for truth in truths]
+            pictures = self._pictures(batch, titles)
+        for name, text, picture in zip(names, titles, pictures):
             yield f"{name}: {text}" if text else name, picture
 
     def _look_imagined(self, what: Sequence[str], count: int, seed: int) -> Iterator[tuple[str, Picture | None]]:
@@ -181,12 +187,12 @@ class Digits(Predictor):
             batch["label"] = torch.zeros(len(titles), dtype=torch.long, device=self.device)
         return PICTURES[self.model.view](self, batch, titles)
 
-    def _asked(self, file: Path | None) -> Iterator[str]:
+    def _names(self, file: Path | None) -> Iterator[str]:
         if file is not None and file.is_dir():
-            found = [path for path in sorted(file.iterdir()) if path.suffix.lower() in SUFFIXES]
-            if not found:
+            paths = [path for path in sorted(file.iterdir()) if path.suffix.lower() in SUFFIXES]
+            if not paths:
                 raise ValueError(f"{file}: no picture is in this folder")
-            yield from map(str, found)
+            yield from map(str, paths)
         elif file is not None and (file.suffix.lower() in SUFFIXES or (str(file).isdecimal() and not file.exists())):
             yield str(file)
         else:
@@ -194,24 +200,24 @@ class Digits(Predictor):
             yield from (line.strip() for line in lines(file, hint) if line.strip())
 
     def _batch(self, what: Sequence[str], split: str) -> tuple[Batch, list[str], list[str | None]]:
-        """Pictures by number or file, on the device of the weights, their names, and what they are if that is known."""
-        task = self.at_hand() if not what or any(each.isdecimal() for each in what) else self.task
+        """Pictures by number or file, on the device of the weights, their names and classes (None without a label)."""
+        task = self.at_hand() if not what or any(name.isdecimal() for name in what) else self.task
         what = list(what) or ["0", "1", "2", "3"]
         images: list[Tensor] = []
         truths: list[str | None] = []
         labels: list[int] = []
-        for each in what:
-            if not each.isdecimal():
-                images.append(self.task.prepare(Path(each)))
+        for name in what:
+            if not name.isdecimal():
+                images.append(self.task.prepare(Path(name)))
                 truths.append(None)
                 continue
             size = task.count(split)
-            if int(each) >= size:
-                raise ValueError(f"there is no picture {each} in {split}: they are 0 to {size - 1}")
-            one = task.make(split, np.array([int(each)]))
-            images.append(one["image"][0])
-            labels += one["label"].tolist() if "label" in one else []
-            truths.append(task.named(one))
+            if int(name) >= size:
+                raise ValueError(f"there is no picture {name} in {split}: they are 0 to {size - 1}")
+            sample = task.make(split, np.array([int(name)]))
+            images.append(sample["image"][0])
+            labels += sample["label"].tolist() if "label" in sample else []
+            truths.append(task.named(sample))
         batch = {"image": torch.stack(images)}
         if len(labels) == len(images):
             batch["label"] = torch.tensor(labels)
@@ -227,15 +233,15 @@ class Digits(Predictor):
             config = self.task.config
             if config.kind == "folder" or self.task.data is not None:
                 raise
-            few = registry.PRETRAINED / "digits" / f"{config.data}.npz"
-            if config.kind in ("plain", "npz") and few.is_file():
+            file = registry.PRETRAINED / "digits" / f"{config.data}.npz"
+            if config.kind in ("plain", "npz") and file.is_file():
                 self.missing = f"({str(error).partition('. ')[0]}: these are its first test pictures)"
-                return type(self.task)(replace(config, kind="npz"), few)
+                return type(self.task)(replace(config, kind="npz"), file)
             self.missing = f"({str(error).partition('. ')[0]}: these digits are drawn)"
             kind = "cluttered" if config.kind == "npz" else config.kind
             size = self.task.sizes["width"]
-            made = replace(config, kind=kind, data="drawn", numbers="drawn", size=size, drawn=1000)
-            return type(self.task)(made)
+            drawn_config = replace(config, kind=kind, data="drawn", numbers="drawn", size=size, drawn=1000)
+            return type(self.task)(drawn_config)
 
     # Questions
 
@@ -282,10 +288,10 @@ class Digits(Predictor):
         return type(self.task)(replace(config, kind="cluttered", data="drawn", size=size, drawn=1000))
 
     def data(self) -> str:
-        learned = self.task.config
-        told = "generated digits" if learned.data == "drawn" else f"{learned.data}, {learned.kind}"
-        alike = self.paints or self._shown_task.config.data == learned.data
-        return told if alike else f"{told}; examples are generated"
+        config = self.task.config
+        origin = "generated digits" if config.data == "drawn" else f"{config.data}, {config.kind}"
+        same_data = self.paints or self._shown_task.config.data == config.data
+        return origin if same_data else f"{origin}; examples are generated"
 
     def examples(self) -> list[Any]:
         lines = [[[[round(x, 3), round(y, 3)] for x, y in line] for line in STROKES[digit]] for digit in (3, 5)]
@@ -293,7 +299,7 @@ class Digits(Predictor):
             return [*(self.Question(seed=seed) for seed in (1, 2, 3)), self.Question(strokes=lines[0])]
         numbers = [self.Question(example=number) for number in (0, 1, 2)]
         draws = "strokes" in self.Question.inputs
-        return [*numbers, *(self.Question(strokes=each) for each in lines)] if draws else numbers
+        return [*numbers, *(self.Question(strokes=strokes) for strokes in lines)] if draws else numbers
 
     @torch.inference_mode()
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
@@ -314,62 +320,66 @@ class Digits(Predictor):
             truths.append(truth)
         if images:
             seeds = [getattr(questions[row], "seed", 0) for row in rows]
-            for row, made in zip(rows, self._looked(torch.stack(images), truths, seeds), strict=True):
-                answers[row] = made
+            for row, answer in zip(rows, self._answer_images(torch.stack(images), truths, seeds), strict=True):
+                answers[row] = answer
         return answers
 
     def _image(self, question: Any) -> tuple[Tensor, str | None]:
-        """The image (C, height, width) of a question, and what it is if that is known."""
+        """The image (C, height, width) of a question, and its class if it has a label."""
         strokes = getattr(question, "strokes", [])
         if not strokes:
             task = self._shown_task
             size = task.count("test")
             if question.example >= size:
                 raise ValueError(f"there is no test picture {question.example}: they are 0 to {size - 1}")
-            made = task.make("test", np.array([question.example]))
-            return made["image"][0], task.named(made)
+            sample = task.make("test", np.array([question.example]))
+            return sample["image"][0], task.named(sample)
         paper, pictures = self._workshop.canvas("test"), self._workshop.pictures["test"].image
-        mine = ink(strokes, pictures.shape[-1])[None, None]
+        drawing = ink(strokes, pictures.shape[-1])[None, None]
         plan = paper.plan(np.random.default_rng(getattr(question, "place", 0)), 1)
-        image = paper.paint(np.concatenate([mine, pictures[:-1]]), np.zeros(1, int), plan)
+        image = paper.paint(np.concatenate([drawing, pictures[:-1]]), np.zeros(1, int), plan)
         if self.task.config.binarize:
             image = (image > 0.5).astype(np.float32)
         return torch.from_numpy(image[0]), None
 
-    def _looked(self, images: Tensor, truths: Sequence[str | None], seeds: Sequence[int]) -> list[Answer]:
+    def _answer_images(self, images: Tensor, truths: Sequence[str | None], seeds: Sequence[int]) -> list[Answer]:
         batch = self.moved({"image": images})
         if self.paints:
             shape = (self.model.config.steps, self.model.config.latent)
             noise = [torch.randn(shape, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
             batch["noise"] = torch.stack(noise).to(self.device)
-            said: list[tuple[str, list[str]]] = [("Your digit, as it draws it", []) for _ in seeds]
+            answers: list[tuple[str, list[str]]] = [("Your digit, as it draws it", []) for _ in seeds]
         else:
             batch["label"] = torch.zeros(len(images), dtype=torch.long, device=self.device)
-            said = [self._named(each) for each in self._answers(batch, [""] * len(images), truths)]
-        pictures: list[list[Picture]] = [[] for _ in said]
+            answers = [
+                self._text_and_notes(prediction) for prediction in self._answers(batch, [""] * len(images), truths)
+            ]
+        pictures: list[list[Picture]] = [[] for _ in answers]
         if getattr(self.model, "view", "") in PICTURES:
-            pictures = [[each] for each in self._pictures(batch, [text for text, _ in said])]
-        return [Answer(text, notes, pictures=shown) for (text, notes), shown in zip(said, pictures)]
+            pictures = [[picture] for picture in self._pictures(batch, [text for text, _ in answers])]
+        return [Answer(text, notes, pictures=own) for (text, notes), own in zip(answers, pictures)]
 
-    def _named(self, found: Prediction) -> tuple[str, list[str]]:
+    def _text_and_notes(self, prediction: Prediction) -> tuple[str, list[str]]:
         """What the system says of one picture, and remarks on it."""
-        shares, names = found.probabilities, self.task.classes
+        shares, names = prediction.probabilities, self.task.classes
         if shares.ndim > 1:
-            each = ", ".join(f"{digit} {percent(float(share.max()))}" for digit, share in zip(found.label, shares))
-            notes = [f"{percent(found.probability)} sure of all; {each}."]
+            digits = ", ".join(
+                f"{digit} {percent(float(share.max()))}" for digit, share in zip(prediction.label, shares)
+            )
+            notes = [f"{percent(prediction.probability)} sure of all; {digits}."]
         else:
             second = int(shares.argsort(descending=True, stable=True)[1])
-            told = f"{percent(found.probability)} sure; {names[second]} is next, {percent(float(shares[second]))}."
-            notes = [told]
-        if found.truth is not None:
-            notes.append("Right." if found.truth == found.label else f"Wrong: it is {found.truth}.")
+            note = f"{percent(prediction.probability)} sure; {names[second]} is next, {percent(float(shares[second]))}."
+            notes = [note]
+        if prediction.truth is not None:
+            notes.append("Right." if prediction.truth == prediction.label else f"Wrong: it is {prediction.truth}.")
             notes += [self.missing] if self.missing else []
-        return f"It says {found.label}", notes
+        return f"It says {prediction.label}", notes
 
     def _imagined(self, seed: int) -> Answer:
-        made = self.model.imagine(1, generator=torch.Generator().manual_seed(seed))
+        canvases = self.model.imagine(1, generator=torch.Generator().manual_seed(seed))
         more = ("Another", {"seed": (seed + 1) % 10000, "strokes": []})
-        return Answer("Imagined, stroke by stroke", next=[more], pictures=canvas.shown(made, None, [""]))
+        return Answer("Imagined, stroke by stroke", next=[more], pictures=canvas.shown(canvases, None, [""]))
 
 
 PICTURES: dict[str, Callable[[Digits, Batch, Sequence[str]], list[Picture]]] = {
@@ -394,8 +404,8 @@ BOX, PEN = 20 / 28, 1.15 / 28
 def ink(lines: Sequence[Sequence[Sequence[float]]], side: int = 28) -> np.ndarray:
     """Lines as MNIST has its digits: scaled to its box, their mass in the middle; (side, side) bytes, light on dark."""
     points = [np.array(line, np.float32) for line in lines]
-    every = np.concatenate(points)
-    low, high = every.min(0), every.max(0)
+    all_points = np.concatenate(points)
+    low, high = all_points.min(0), all_points.max(0)
     scale = side * BOX / max(float((high - low).max()), 0.1)
     points = [(line - (low + high) / 2) * scale + side / 2 for line in points]
     y, x = np.mgrid[:side, :side] + 0.5

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.data.tokens import SPECIAL
-from regard.predictors._asked import AskedPredictor
+from regard.predictors._asked_predictor import AskedPredictor
 from regard.predictors.predictor import Answer, percent
 from regard.tape import record
 from regard.views import heads
@@ -30,18 +30,18 @@ class Filler(AskedPredictor):
     @torch.inference_mode()
     def fill(self, items: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
         """For each item the probabilities (holes, V) of what is hidden, and the weights (L, H, S, S) of all layers."""
-        found: list[Any] = [None] * len(items)
+        results: list[Any] = [None] * len(items)
         for rows, batch in self.task.batches(items):
             with record(self.model) as tape:
                 log_prob = self.model.restore(self.moved(batch)).float().cpu()
             layers = torch.stack([tape[name].weights for name in tape], 1).cpu()  # (B, L, H, S, S)
             for place, row in enumerate(rows):
                 length = len(items[row].ids)
-                chosen = log_prob[place, list(items[row].places)].exp()
-                chosen[:, : len(SPECIAL)] = 0  # no text holds them
-                chosen[:, self._blank] = 0
-                found[row] = chosen, layers[place, ..., :length, :length]
-        return found
+                probabilities = log_prob[place, list(items[row].places)].exp()
+                probabilities[:, : len(SPECIAL)] = 0  # no text holds them
+                probabilities[:, self._blank] = 0
+                results[row] = probabilities, layers[place, ..., :length, :length]
+        return results
 
     @cached_property
     def _blank(self) -> list[int]:
@@ -52,22 +52,22 @@ class Filler(AskedPredictor):
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """All in batches."""
         answers, items = self.read(questions)
-        for (row, item), (chosen, weights) in zip(items.items(), self.fill(list(items.values())), strict=True):
-            answers[row] = self._answer(item, chosen, weights)
+        for (row, item), (probabilities, weights) in zip(items.items(), self.fill(list(items.values())), strict=True):
+            answers[row] = self._answer(item, probabilities, weights)
         return answers
 
-    def _answer(self, item: Any, chosen: Tensor, weights: Tensor) -> Answer:
+    def _answer(self, item: Any, hole_probabilities: Tensor, weights: Tensor) -> Answer:
         tokenizer, filled = self.task.tokenizer, list(item.ids)
         notes, holes = [], []
-        for number, (place, share) in enumerate(zip(item.places, chosen, strict=True), 1):
-            best = share.topk(min(NEXT, len(share)))
+        for number, (place, hole) in enumerate(zip(item.places, hole_probabilities, strict=True), 1):
+            best = hole.topk(min(NEXT, len(hole)))
             filled[place] = int(best.indices[0])
-            told: dict[str, float] = {}
+            pieces: dict[str, float] = {}
             for piece, value in zip(tokenizer.pieces(best.indices.tolist()), best.values):
                 # The same word with and without the space before it: the likelier comes first and stays.
-                told.setdefault(piece.strip() or piece, round(float(value), 4))
-            holes.append(told)
-            notes.append(f"Hole {number}: " + ", ".join(f"{piece} {percent(value)}" for piece, value in told.items()))
+                pieces.setdefault(piece.strip() or piece, round(float(value), 4))
+            holes.append(pieces)
+            notes.append(f"Hole {number}: " + ", ".join(f"{piece} {percent(value)}" for piece, value in pieces.items()))
         return Answer(
             tokenizer.decode(filled), notes, pictures=list(self._pictures(item, weights)), fields={"holes": holes}
         )

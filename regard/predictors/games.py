@@ -30,8 +30,8 @@ class Games(Predictor):
         size = len(batch["ball"])
         if not 1 <= games <= size:
             raise ValueError(f"{games} games cannot be shown: a batch has 1 to {size}")
-        chosen = self.moved({name: tensor[:games] for name, tensor in batch.items()})
-        return {name: tensor.cpu() for name, tensor in self.model.seen(chosen).items()}
+        inputs = self.moved({name: tensor[:games] for name, tensor in batch.items()})
+        return {name: tensor.cpu() for name, tensor in self.model.seen(inputs).items()}
 
     def look(self, what: Sequence[str] = (), *, split: str = "test") -> Iterator[tuple[str, Picture | None]]:
         """A game, by its number."""

@@ -70,17 +70,20 @@ class Graph(Predictor):
     def _answers(self, number: int, names: Sequence[str] | None) -> list[Prediction]:
         graph, batch = self._graph(number)
         rows = range(len(graph)) if names is None else [graph.number(name) for name in names]
-        asked = torch.tensor(list(rows), dtype=torch.long)
-        found = self.model.predict(self.moved({**batch, "nodes": asked})).float().cpu()
-        return [self._answer(number, row, graph.name(row), each) for row, each in zip(rows, found)]
+        nodes = torch.tensor(list(rows), dtype=torch.long)
+        probabilities = self.model.predict(self.moved({**batch, "nodes": nodes})).float().cpu()
+        return [
+            self._answer(number, row, graph.name(row), node_probabilities)
+            for row, node_probabilities in zip(rows, probabilities)
+        ]
 
     def _answer(self, graph: int, node: int, name: str, probabilities: Tensor) -> Prediction:
         classes = self.task.classes
         if self.task.several:
-            chosen = [classes[label] for label in (probabilities > 0.5).nonzero()[:, 0].tolist()]
+            labels = [classes[label] for label in (probabilities > 0.5).nonzero()[:, 0].tolist()]
         else:
-            chosen = [classes[int(probabilities.argmax())]]
-        return Prediction(graph, node, name, chosen, probabilities)
+            labels = [classes[int(probabilities.argmax())]]
+        return Prediction(graph, node, name, labels, probabilities)
 
     def _graph(self, number: int) -> tuple[Any, dict[str, Any]]:
         if not 0 <= number < len(self.task.graphs):
@@ -99,22 +102,22 @@ class Graph(Predictor):
             names = [name.strip() for name in nodes.split(",") if name.strip()]
         elif file is not None:
             names = [line.strip() for line in lines(file, "") if line.strip()]
-        for found in self._answers(graph, names):
+        for prediction in self._answers(graph, names):
             if as_json:
-                yield json.dumps(found.as_dict(self.task.classes), ensure_ascii=False)
+                yield json.dumps(prediction.as_dict(self.task.classes), ensure_ascii=False)
             elif self.task.several:
-                sure = [f"{name} {p:.3f}" for name, p in zip(self.task.classes, found.probabilities) if p > 0.5]
-                yield f"{found.name}\t{', '.join(sure) or '-'}"
+                likely = [f"{name} {p:.3f}" for name, p in zip(self.task.classes, prediction.probabilities) if p > 0.5]
+                yield f"{prediction.name}\t{', '.join(likely) or '-'}"
             else:
-                yield f"{found.name}\t{found.labels[0]}\t{found.probability:.3f}"
+                yield f"{prediction.name}\t{prediction.labels[0]}\t{prediction.probability:.3f}"
 
     def weights(self, graph: int = 0) -> list[tuple[str, Tensor, Tensor]]:
         """Of each layer: its name, the weights (E, H), and the edges (2, E) that they are on."""
         _, batch = self._graph(graph)
         with torch.inference_mode(), record(self.model) as tape:
             self.model.logits(self.moved(batch))
-        found = [(f"layer {place}", tape[name].calls[0]) for place, name in enumerate(tape, 1)]
-        return [(name, look.weights.cpu(), look.edges.cpu()) for name, look in found if look.edges is not None]
+        looks = [(f"layer {place}", tape[name].calls[0]) for place, name in enumerate(tape, 1)]
+        return [(name, look.weights.cpu(), look.edges.cpu()) for name, look in looks if look.edges is not None]
 
     def look(
         self, what: Sequence[str] = (), *, head: int | None = None, layer: int = 1, graph: int = 0
@@ -126,17 +129,17 @@ class Graph(Predictor):
             layer: which, from 1.
             graph: which one, if there are several.
         """
-        held, _ = self._graph(graph)
+        graph_data, _ = self._graph(graph)
         layers = self.weights(graph)
         if not layers:
             yield "this system does not look at neighbours", None
         elif what:
             answers = self._answers(graph, None)
-            yield from (self._picture(answers, layers, held.number(node), layer, head) for node in what)
+            yield from (self._picture(answers, layers, graph_data.number(node), layer, head) for node in what)
         else:
-            told = "\n".join(graphs.summary(weights, index, name) for name, weights, index in layers)
+            summary = "\n".join(graphs.summary(weights, index, name) for name, weights, index in layers)
             title = f"{self.name}: attention against equal weights"
-            yield told, Picture(title, str, figure=partial(graphs.histogram, layers, title=title))
+            yield summary, Picture(title, str, figure=partial(graphs.histogram, layers, title=title))
 
     def _picture(
         self, answers: Sequence[Prediction], layers: Sequence[Any], node: int, layer: int, head: int | None = None
@@ -145,13 +148,13 @@ class Graph(Predictor):
             raise ValueError(f"there is no layer {layer}: layers are 1 to {len(layers)}")
         name, weights, index = layers[layer - 1]
         if weights.numel() > SENT:  # then its neighbours, and where they look
-            near = torch.isin(index[1], torch.tensor([node, *graphs.Ego.of(weights, index, node).others.tolist()]))
-            weights, index = weights[near], index[:, near]
+            selected = torch.isin(index[1], torch.tensor([node, *graphs.Ego.of(weights, index, node).others.tolist()]))
+            weights, index = weights[selected], index[:, selected]
         # A node may have several labels, but only one colour.
-        kinds = None if self.task.several else [int(found.probabilities.argmax()) for found in answers]
-        told, names = [", ".join(found.labels) for found in answers], [found.name for found in answers]
-        heading = f"node {names[node]} ({told[node] or 'no label'}), {name}"
-        about: dict[str, Any] = dict(names=names, told=told, kinds=kinds, classes=self.task.classes, head=head)
+        kinds = None if self.task.several else [int(answer.probabilities.argmax()) for answer in answers]
+        labels, names = [", ".join(answer.labels) for answer in answers], [answer.name for answer in answers]
+        heading = f"node {names[node]} ({labels[node] or 'no label'}), {name}"
+        about: dict[str, Any] = dict(names=names, told=labels, kinds=kinds, classes=self.task.classes, head=head)
         return heading, graphs.picture(weights, index, node, title=heading, **about)
 
     # Questions
@@ -161,7 +164,7 @@ class Graph(Predictor):
     @cached_property
     def Question(self) -> Any:
         """Which node, seen by which layer of which graph."""
-        count, layers = len(self.task.graphs), len(self._seen(0)[1])
+        count, layers = len(self.task.graphs), len(self._cached(0)[1])
         first = self.task.graphs[0].name(0)
         inputs: dict[str, Input] = {"node": Text(200, 1, default=first, title="Node", about="Its name or number.")}
         if layers > 1:
@@ -174,37 +177,39 @@ class Graph(Predictor):
         data = self.task.config.data
         return f"generated, {data}" if data in GENERATED else Path(data).name
 
-    def _seen(self, number: int) -> tuple[list[Prediction], list[Any]]:
+    def _cached(self, number: int) -> tuple[list[Prediction], list[Any]]:
         """The answers for all nodes of a graph, and the weights of its layers; the last few graphs are kept."""
-        if number not in self._kept:
-            while len(self._kept) > 3:
-                self._kept.pop(next(iter(self._kept)))
-            self._kept[number] = self._answers(number, None), self.weights(number)
-        return self._kept[number]
+        if number not in self._cache:
+            while len(self._cache) > 3:
+                self._cache.pop(next(iter(self._cache)))
+            self._cache[number] = self._answers(number, None), self.weights(number)
+        return self._cache[number]
 
     @cached_property
-    def _kept(self) -> dict[int, Any]:
+    def _cache(self) -> dict[int, Any]:
         return {}
 
     def examples(self) -> list[Any]:
-        held = self.task.graphs[0]
-        looking = sorted(set(held.index[1].tolist())) or list(range(len(held)))  # nodes with neighbours to look at
-        return [self.Question(node=held.name(node)) for node in looking[:: max(1, len(looking) // 5)][:5]]
+        first_graph = self.task.graphs[0]
+        nodes = sorted(set(first_graph.index[1].tolist())) or list(
+            range(len(first_graph))
+        )  # nodes with neighbours to look at
+        return [self.Question(node=first_graph.name(node)) for node in nodes[:: max(1, len(nodes) // 5)][:5]]
 
     def one(self, question: Any) -> Answer:
         number = getattr(question, "graph", 0)
         node = self.task.graphs[number].number(question.node)
-        answers, layers = self._seen(number)
-        found, names = answers[node], [each.name for each in answers]
-        text = f"Node {found.name}: {', '.join(found.labels) or 'no class'}"
-        sure = f"{percent(found.probability)} sure."
+        answers, layers = self._cached(number)
+        prediction, names = answers[node], [answer.name for answer in answers]
+        text = f"Node {prediction.name}: {', '.join(prediction.labels) or 'no class'}"
+        certainty = f"{percent(prediction.probability)} sure."
         if not layers:
-            return Answer(text, [sure, "This system does not look at neighbours."])
+            return Answer(text, [certainty, "This system does not look at neighbours."])
         _, picture = self._picture(answers, layers, node, getattr(question, "layer", 1))
         name, weights, index = layers[getattr(question, "layer", 1) - 1]
         others = graphs.Ego.of(weights, index, node).others.tolist()
         steps = [(names[other], {"node": names[other]}) for other in others if other != node][:STEPS]
-        notes = [sure, f"In {name} it looks at {len(others)} node{'s' * (len(others) != 1)}."]
+        notes = [certainty, f"In {name} it looks at {len(others)} node{'s' * (len(others) != 1)}."]
         return Answer(text, notes, steps, [picture])
 
 

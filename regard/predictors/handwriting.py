@@ -16,8 +16,8 @@ from torch import Tensor
 from regard._files import replace
 from regard.axes import Strokes, merge
 from regard.explain.agreement import agreement
-from regard.predictors import _asking
-from regard.predictors._asked import AskedPredictor
+from regard.predictors import _questions
+from regard.predictors._asked_predictor import AskedPredictor
 from regard.predictors.predictor import Answer
 from regard.views import between, strokes
 from regard.views.picture import Picture, write
@@ -25,7 +25,7 @@ from regard.views.picture import Picture, write
 MEASURED, BIAS = 100, 1.0
 """Lines that are written for an evaluation, and their bias."""
 POINTS = "300"
-"""Points to draw where nobody says how many."""
+"""Points to draw by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,9 @@ class Drawn:
     Attributes:
         item: the question.
         points: (N, 3) offsets in units of the data, with those that it was primed with, but not where it begins.
-        begins: how many it was primed with.
+        begins: number of the points that it was primed with.
         weights: (N, U), the window on the text before each point; None without a text.
-        mixture: what was expected of each point, in units of the data; see :func:`regard.views.strokes.density_map`.
+        mixture: the predicted distribution of each point, as :func:`regard.views.strokes.density_map` takes it.
         stopped: whether it stopped by itself.
     """
 
@@ -64,14 +64,14 @@ class Handwriting(AskedPredictor):
     @torch.inference_mode()
     def write(self, items: Sequence[Any]) -> list[Drawn]:
         """A line for each item of the task."""
-        found: list[Any] = [None] * len(items)
+        lines: list[Any] = [None] * len(items)
         for rows, batch in self.task.batches(items):
-            chosen = [items[row] for row in rows]
-            options = {name: [getattr(item, each) for item in chosen] for name, each in _OPTIONS.items()}
+            batch_items = [items[row] for row in rows]
+            options = {name: [getattr(item, attribute) for item in batch_items] for name, attribute in _OPTIONS.items()}
             out = self.model.write(self.moved(batch), **options)
-            for place, (row, item) in enumerate(zip(rows, chosen)):
-                found[row] = self._drawn(item, out, place)
-        return found
+            for place, (row, item) in enumerate(zip(rows, batch_items)):
+                lines[row] = self._drawn(item, out, place)
+        return lines
 
     def _drawn(self, item: Any, out: Any, row: int) -> Drawn:
         length, task = int(out.lengths[row]), self.task
@@ -99,10 +99,10 @@ class Handwriting(AskedPredictor):
             return values
         count = min(self.task.count(split), MEASURED if limit is None else limit * self.task.config.batch, MEASURED)
         items = [self.task.item(split, number) for number in range(count)]
-        values["window"] = float(np.mean([_follows(each) for each in self.write(items)]))
-        known = [item for item in items if not self.task.unknown(item.text)]
-        asked = [self.task.asked(item.text, bias=BIAS, seed=number) for number, item in enumerate(known)]
-        return values | self.task.measure(split, list(zip(known, self.write(asked), strict=True)))
+        values["window"] = float(np.mean([_window_agreement(line) for line in self.write(items)]))
+        covered = [item for item in items if not self.task.unknown(item.text)]
+        questions = [self.task.asked(item.text, bias=BIAS, seed=number) for number, item in enumerate(covered)]
+        return values | self.task.measure(split, list(zip(covered, self.write(questions), strict=True)))
 
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """All lines together."""
@@ -112,15 +112,15 @@ class Handwriting(AskedPredictor):
         return answers
 
     def _answer(self, item: Any, drawn: Drawn, question: Any) -> Answer:
-        new = len(drawn.points) - drawn.begins
+        count = len(drawn.points) - drawn.begins
         lifts = int(drawn.points[drawn.begins :, 2].sum())
-        size = f"{new} points and {max(lifts, 1)} strokes"
+        size = f"{count} points and {max(lifts, 1)} strokes"
         text = f"“{item.text}” in {size}" if item.text else size
         notes = [] if drawn.stopped or not item.text else ["It did not find the end of the text, and was stopped."]
         notes += [f"In the style of “{item.primed}”."] if item.primed else []
-        more = ("Write it again", {"seed": (question.seed + 1) % 10000})
+        button = ("Write it again", {"seed": (question.seed + 1) % 10000})
         fields = {"strokes": _rounded(drawn), "stopped": drawn.stopped}
-        return Answer(text, notes, [more], list(self._pictures(item, drawn)), fields)
+        return Answer(text, notes, [button], list(self._pictures(item, drawn)), fields)
 
     def _pictures(self, item: Any, drawn: Drawn) -> Iterator[Picture]:
         places, characters = drawn.places, self.task.axes(item).get("characters")
@@ -150,65 +150,65 @@ class Handwriting(AskedPredictor):
         if not out:
             yield from self._printed(file, as_json, fields)
             return
-        whole = Path(out)
-        if animate and whole.suffix.lower() != ".svg":
+        target = Path(out)
+        if animate and target.suffix.lower() != ".svg":
             raise ValueError(f"{out}: animate=true is for .svg; a page, .html, moves by itself")
-        asked = list(self._lines(file, fields))
-        found = self.ask([one.question for one in asked])
-        for number, (one, each) in enumerate(zip(asked, found, strict=True), 1):
-            if isinstance(each, ValueError):
-                raise ValueError(f"{one.place}: {each}" if one.place else str(each))
-            path = whole if len(asked) == 1 else whole.with_stem(f"{whole.stem}-{number}")
-            if whole.suffix.lower() == ".svg":
-                data = each.pictures[0].view().data  # type: ignore[misc]
-                held = data["weights"]
-                parts = data["points"], data["characters"], None if held is None else held.values
-                drawing = strokes.svg(*parts, begins=data["begins"], animate=animate, title=each.pictures[0].title)
-                replace(path, drawing.encode())
-                yield str(path)
+        entries = list(self._entries(file, fields))
+        answers = self.ask([entry.question for entry in entries])
+        for number, (entry, answer) in enumerate(zip(entries, answers, strict=True), 1):
+            if isinstance(answer, ValueError):
+                raise ValueError(f"{entry.place}: {answer}" if entry.place else str(answer))
+            line_path = target if len(entries) == 1 else target.with_stem(f"{target.stem}-{number}")
+            if target.suffix.lower() == ".svg":
+                data = answer.pictures[0].view().data  # type: ignore[misc]
+                weights = data["weights"]
+                parts = data["points"], data["characters"], None if weights is None else weights.values
+                drawing = strokes.svg(*parts, begins=data["begins"], animate=animate, title=answer.pictures[0].title)
+                replace(line_path, drawing.encode())
+                yield str(line_path)
             else:
-                yield from write(path, each.pictures[:1], title=self.name)
+                yield from write(line_path, answer.pictures[:1], title=self.name)
 
     def look(self, what: Sequence[str] = (), **fields: Any) -> Iterator[tuple[str, Picture | None]]:
         """What ``regard show`` shows: lines, given as texts, or without texts as numbers of points."""
         yield from super().look(what or ([] if self.task.config.text or not fields else [POINTS]), **fields)
 
-    def _lines(self, file: Path | None, fields: dict[str, Any]) -> Iterator[_asking.Asked]:
+    def _entries(self, file: Path | None, fields: dict[str, Any]) -> Iterator[_questions.Entry]:
         """A file of texts, or a text; without texts a number of points."""
         if not self.task.config.text:
-            given = [POINTS] if file is None else _asking.lines(file, "") if _asking.there(file) else [str(file)]
-            for word in given:
+            words = [POINTS] if file is None else _questions.lines(file, "") if _questions.exists(file) else [str(file)]
+            for word in words:
                 if not word.isdecimal():
                     raise ValueError(f"{word!r} is not a number of points")
-                yield from _asking.named(self.Question, word, fields)
-        elif file is not None and not _asking.there(file):
-            yield from _asking.named(self.Question, str(file), fields)
+                yield from _questions.of_word(self.Question, word, fields)
+        elif file is not None and not _questions.exists(file):
+            yield from _questions.of_word(self.Question, str(file), fields)
         else:
-            yield from _asking.questions(self.Question, file, fields)
+            yield from _questions.of_file(self.Question, file, fields)
 
     def _printed(self, file: Path | None, as_json: bool, fields: dict[str, Any]) -> Iterator[str]:
-        if self.task.config.text and (file is None or _asking.there(file)):
+        if self.task.config.text and (file is None or _questions.exists(file)):
             yield from super().answer(file, as_json=as_json, **fields)
             return
-        for one in self._lines(file, fields):
-            (found,) = self.ask([one.question])
-            if isinstance(found, ValueError):
-                raise ValueError(f"{one.place}: {found}")
-            yield json.dumps({**one.given, "text": found.text, **found.fields}) if as_json else found.text
+        for entry in self._entries(file, fields):
+            (answer,) = self.ask([entry.question])
+            if isinstance(answer, ValueError):
+                raise ValueError(f"{entry.place}: {answer}")
+            yield json.dumps({**entry.fields, "text": answer.text, **answer.fields}) if as_json else answer.text
 
 
 _OPTIONS = {"most": "most", "seeds": "seed", "bias": "bias"}
 
 
-def _follows(drawn: Drawn) -> float:
+def _window_agreement(drawn: Drawn) -> float:
     """Spearman's ρ of where the window was and where the letter is."""
     assert drawn.weights is not None
-    seen, known = drawn.weights.argmax(-1).float(), drawn.item.letters
-    true = torch.arange(len(seen)) if known is None else torch.from_numpy(known[1 : len(seen) + 1])
-    return float(agreement(seen, true.float(), kind="spearman"))
+    window, letters = drawn.weights.argmax(-1).float(), drawn.item.letters
+    written = torch.arange(len(window)) if letters is None else torch.from_numpy(letters[1 : len(window) + 1])
+    return float(agreement(window, written.float(), kind="spearman"))
 
 
 def _rounded(drawn: Drawn) -> list[list[list[float]]]:
     """What was written as strokes of points (x, y)."""
     ends = np.flatnonzero(drawn.points[:, 2] > 0.5) + 1
-    return [np.round(each.astype(float), 2).tolist() for each in np.split(drawn.places[:, :2], ends) if len(each)]
+    return [np.round(stroke.astype(float), 2).tolist() for stroke in np.split(drawn.places[:, :2], ends) if len(stroke)]

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard import registry, runs
 from regard._lazy import load
-from regard.predictors._asking import CHUNK as CHUNK
-from regard.predictors._asking import lines as lines
+from regard.predictors._questions import CHUNK as CHUNK
+from regard.predictors._questions import lines as lines
 from regard.training import rng
 from regard.views.picture import Picture, write
 
@@ -63,8 +63,8 @@ class Predictor:
     def __repr__(self) -> str:
         sections = self.recipe.sections
         size = sum(parameter.numel() for parameter in self.model.parameters())
-        what = f"{sections['system']['name']} on {sections['task']['name']}, {size:,} parameters"
-        return f"{type(self).__name__}({self.name!r}: {what}, {self.device})"
+        description = f"{sections['system']['name']} on {sections['task']['name']}, {size:,} parameters"
+        return f"{type(self).__name__}({self.name!r}: {description}, {self.device})"
 
     @staticmethod
     def open(

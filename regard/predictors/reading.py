@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.axes import Words
 from regard.data import turns
-from regard.data.passages import Question as Asked
+from regard.data.passages import Question as PassageQuestion
 from regard.data.passages import Typed, read_typed
 from regard.predictors.predictor import Answer, Predictor, lines, percent, track
 from regard.questions import Input, Text, form
@@ -41,9 +41,9 @@ class Reply:
         blanks: for each, whether a blank stands before it.
         places: numbers of the words that are the answer: a span, or all mentions of an entity.
         weights: (looks, words).
-        rows: for each look, what it was made with.
+        rows: the query of each look, in words.
         final: which of the looks the answer was read from: the last of the question.
-        asked: of a reader that says so, the words of the question, with those said before, and the weight of each.
+        asked: the words of the question and of the turns before it, with their weights, if the reader has such.
     """
 
     text: str
@@ -58,9 +58,9 @@ class Reply:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; weights to four places."""
-        looked = [[round(weight, 4) for weight in row] for row in self.weights.tolist()]
-        found = {"answer": self.text, "probability": self.probability}
-        return {**found, "words": list(self.words), "rows": list(self.rows), "weights": looked}
+        weights = [[round(weight, 4) for weight in row] for row in self.weights.tolist()]
+        fields = {"answer": self.text, "probability": self.probability}
+        return {**fields, "words": list(self.words), "rows": list(self.rows), "weights": weights}
 
 
 class Reading(Predictor):
@@ -70,42 +70,48 @@ class Reading(Predictor):
         """Answer a question about a text. Where entities are asked for, the question has a hole, ``___``."""
         return self.replies([self.task.typed(Typed(story, question, None, "story"))])[0]
 
-    def replies(self, questions: Sequence[Asked]) -> list[Reply]:
+    def replies(self, questions: Sequence[PassageQuestion]) -> list[Reply]:
         """Answers to questions, in their order."""
-        found: dict[int, Reply] = {}
-        for rows, _, answers in self._asked(questions):
-            found |= dict(zip(rows.tolist(), answers))
-        return [found[number] for number in range(len(questions))]
+        replies: dict[int, Reply] = {}
+        for rows, _, answers in self._answered_batches(questions):
+            replies |= dict(zip(rows.tolist(), answers))
+        return [replies[number] for number in range(len(questions))]
 
     @torch.inference_mode()
-    def _asked(self, questions: Sequence[Asked]) -> Iterator[tuple[np.ndarray, dict[str, Tensor], list[Reply]]]:
+    def _answered_batches(
+        self, questions: Sequence[PassageQuestion]
+    ) -> Iterator[tuple[np.ndarray, dict[str, Tensor], list[Reply]]]:
         for rows, batch in self.task.batches(questions):
             out = {name: tensor.cpu() for name, tensor in self.model.predict(self.moved(batch)).items()}
             answers = [self._answer(questions[row], batch, out, place) for place, row in enumerate(rows)]
             yield rows, batch, answers
 
-    def _answer(self, question: Asked, batch: dict[str, Tensor], out: dict[str, Tensor], b: int) -> Reply:
-        text, asked, length = question.document, question.question.words, int(batch["document_lengths"][b])
-        weights, spans = out["weights"][b, :, :length].float(), "first" in out
+    def _answer(self, question: PassageQuestion, batch: dict[str, Tensor], out: dict[str, Tensor], row: int) -> Reply:
+        passage, question_words, length = (
+            question.document,
+            question.question.words,
+            int(batch["document_lengths"][row]),
+        )
+        weights, spans = out["weights"][row, :, :length].float(), "first" in out
         if spans:
-            places = list(range(int(out["first"][b]), int(out["last"][b]) + 1))
-            found = text.piece(places[0], places[-1])
+            places = list(range(int(out["first"][row]), int(out["last"][row]) + 1))
+            answer = passage.piece(places[0], places[-1])
         else:
-            places = (batch["document"][b, :length] == out["answer"][b] + FIRST).nonzero()[:, 0].tolist()
-            found = text.words[places[0]] if places else ""
+            places = (batch["document"][row, :length] == out["answer"][row] + FIRST).nonzero()[:, 0].tolist()
+            answer = passage.words[places[0]] if places else ""
         rows: tuple[str, ...] = ("first word",) if spans else ("question",)
         if len(weights) - spans > 1:  # one look for each word of the question, and for padding
-            rows = asked
+            rows = question_words
         final = len(rows) - 1
         if spans:
             weights, rows = torch.cat([weights[: len(rows)], weights[-1:]]), (*rows, "last word")
-        ends = [0, *(end for _, end in text.places)]
-        blanks = tuple(start > end for (start, _), end in zip(text.places[:length], ends))
-        words, probability = text.words[:length], float(out["probability"][b])
-        told: tuple[tuple[str, float], ...] = ()
+        ends = [0, *(end for _, end in passage.places)]
+        blanks = tuple(start > end for (start, _), end in zip(passage.places[:length], ends))
+        words, probability = passage.words[:length], float(out["probability"][row])
+        word_weights: tuple[tuple[str, float], ...] = ()
         if "asked" in out:
-            told = tuple(zip(self.task.asked(question), out["asked"][b].tolist()))
-        return Reply(found, probability, words, blanks, tuple(places), weights[: len(rows)], rows, final, told)
+            word_weights = tuple(zip(self.task.asked(question), out["asked"][row].tolist()))
+        return Reply(answer, probability, words, blanks, tuple(places), weights[: len(rows)], rows, final, word_weights)
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The task's metrics in percent, with ``limit`` of the first N questions, and those of its baselines.
@@ -116,14 +122,14 @@ class Reading(Predictor):
         questions = self.task.questions(split)[:limit]
         sums: dict[str, float] = {}
         counts: Counter[str] = Counter()
-        for rows, batch, answers in track(self._asked(questions), -(-len(questions) // 64)):
+        for rows, batch, answers in track(self._answered_batches(questions), -(-len(questions) // 64)):
             for place, (row, answer) in enumerate(zip(rows, answers)):
-                scored = self.task.judge(questions[row], answer.text)
-                for name, value in {**scored, **_mass(answer, batch, place)}.items():
+                scores = self.task.judge(questions[row], answer.text)
+                for name, value in {**scores, **_mass(answer, batch, place)}.items():
                     sums[name] = sums.get(name, 0.0) + value
                     counts[name] += 1  # some are of some questions alone, such as those that follow another
-        found = {name: 100.0 * value / counts[name] for name, value in sums.items()}
-        return found | self.task.baselines(questions)
+        metrics = {name: 100.0 * value / counts[name] for name, value in sums.items()}
+        return metrics | self.task.baselines(questions)
 
     def answer(self, file: Path | None = None, *, as_json: bool = False) -> Iterator[str]:
         """The answer to each question of a file of JSON lines, ``{"story": "…", "question": "…"}``.
@@ -132,12 +138,12 @@ class Reading(Predictor):
             as_json: a JSON object a line, with the weights of each word.
         """
         typed = lines(file, 'Type {"story": "…", "question": "…"}, one a line; Ctrl-D ends.')
-        for one in read_typed(typed, str(file or "standard input")):
-            (found,) = self.replies([self.task.typed(one)])
+        for entry in read_typed(typed, str(file or "standard input")):
+            (reply,) = self.replies([self.task.typed(entry)])
             if as_json:
-                yield json.dumps({"question": one.question, **found.as_dict()}, ensure_ascii=False)
+                yield json.dumps({"question": entry.question, **reply.as_dict()}, ensure_ascii=False)
             else:
-                yield found.text
+                yield reply.text
 
     def look(self, what: Sequence[str] = (), *, split: str = "test") -> Iterator[tuple[str, Picture | None]]:
         """The shaded document for questions in files of JSON lines or, by number from 1, for questions of a split (the
@@ -146,13 +152,13 @@ class Reading(Predictor):
         Args:
             split: whose questions have the numbers: train, valid or test.
         """
-        shown = [question for one in (what or ["1"]) for question in self._shown(one, split)]
-        for question, found in zip(shown, self.replies(shown)):
-            yield "", self._picture(question.question.raw, found, answers=question.answers)
+        questions = [question for name in (what or ["1"]) for question in self._questions_named(name, split)]
+        for question, reply in zip(questions, self.replies(questions)):
+            yield "", self._picture(question.question.raw, reply, answers=question.answers)
 
-    def _picture(self, question: str, found: Reply, **about: Any) -> Picture:
-        about |= dict(rows=found.rows, blanks=found.blanks, marked=found.places)
-        return document.picture(found.words, found.weights, question=question, prediction=found.text, **about)
+    def _picture(self, question: str, reply: Reply, **about: Any) -> Picture:
+        about |= dict(rows=reply.rows, blanks=reply.blanks, marked=reply.places)
+        return document.picture(reply.words, reply.weights, question=question, prediction=reply.text, **about)
 
     # Questions
 
@@ -182,33 +188,40 @@ class Reading(Predictor):
         if self.task.suggested:
             return [self.Question(**values) for values in self.task.suggested]
         try:
-            asked = self.task.questions("test")[:9]
+            questions = self.task.questions("test")[:9]
         except (ValueError, OSError):
             return []
-        pairs = ((one.document.raw, one.question.raw[:400]) for one in asked if self._typable(one.document))
-        return [self.Question(story=story, question=asked) for story, asked in pairs if story and asked][:3]
+        pairs = (
+            (question.document.raw, question.question.raw[:400])
+            for question in questions
+            if self._typable(question.document)
+        )
+        return [self.Question(story=story, question=text) for story, text in pairs if story and text][:3]
 
     def _typable(self, document: Any) -> bool:
         return len(document.raw) <= LONGEST and len(document.words) <= self.task.config.longest
 
     def one(self, question: Any) -> Answer:
-        before = tuple(turns.pairs(turns.read(getattr(question, "history", ""))))
-        found = self.replies([self.task.typed(Typed(question.story, question.question, None, "story", before))])[0]
-        pictures = [self._picture(question.question, found, title=question.question)]
-        if found.asked:
-            words, weights = Words([word for word, _ in found.asked]), torch.tensor([[each for _, each in found.asked]])
-            shown = between.Side(Words(["read with"]), weights)
-            pictures.append(between.picture([shown], words, title="Words of the question, and of what was said before"))
-        after = self.task.follow(question, found.text)
-        more = [(asked, {**after, "question": asked}) for asked in self.task.prompts] if after else []
-        return Answer(found.text, [f"{percent(found.probability)} sure."], more, pictures)
+        history = tuple(turns.pairs(turns.read(getattr(question, "history", ""))))
+        reply = self.replies([self.task.typed(Typed(question.story, question.question, None, "story", history))])[0]
+        pictures = [self._picture(question.question, reply, title=question.question)]
+        if reply.asked:
+            words, weights = (
+                Words([word for word, _ in reply.asked]),
+                torch.tensor([[weight for _, weight in reply.asked]]),
+            )
+            side = between.Side(Words(["read with"]), weights)
+            pictures.append(between.picture([side], words, title="Words of the question, and of what was said before"))
+        follow_up = self.task.follow(question, reply.text)
+        buttons = [(prompt, {**follow_up, "question": prompt}) for prompt in self.task.prompts] if follow_up else []
+        return Answer(reply.text, [f"{percent(reply.probability)} sure."], buttons, pictures)
 
-    def _shown(self, what: str, split: str) -> Iterator[Asked]:
+    def _questions_named(self, what: str, split: str) -> Iterator[PassageQuestion]:
         if not what.isdigit():
             path = Path(what)
             if not path.is_file():
                 raise ValueError(f"{what}: neither a file of questions nor the number of one of the {split} split")
-            yield from (self.task.typed(one) for one in read_typed(lines(path, ""), what))
+            yield from (self.task.typed(entry) for entry in read_typed(lines(path, ""), what))
             return
         questions = self.task.questions(split)
         if not 1 <= int(what) <= len(questions):

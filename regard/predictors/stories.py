@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data.stories import Question as Asked
+from regard.data.stories import Question as StoryQuestion
 from regard.data.stories import read_babi, read_typed, words
 from regard.data.worlds import WORLDS, generate
 from regard.predictors.predictor import Answer, Predictor, lines, percent, track
@@ -45,16 +45,16 @@ class Reply:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; weights to four places."""
-        looked = [[round(weight, 4) for weight in hop] for hop in self.weights.tolist()]
-        found = {"answer": self.text, "task": self.task, "probability": self.probability}
-        return {**found, "story": list(self.story), "weights": looked}
+        weights = [[round(weight, 4) for weight in hop] for hop in self.weights.tolist()]
+        fields = {"answer": self.text, "task": self.task, "probability": self.probability}
+        return {**fields, "story": list(self.story), "weights": weights}
 
 
 class Stories(Predictor):
     """A memory network with its words; of many restarts, those that were chosen in training."""
 
-    def __init__(self, *given: Any):
-        super().__init__(*given)
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
         self._models = cache(self._pick)
 
     def to(self, device: str | torch.device) -> Any:
@@ -70,37 +70,37 @@ class Stories(Predictor):
 
     def predict(self, story: str | Sequence[str], question: str, *, task: str | None = None) -> Reply:
         """Answer a question about a story, given as a text or as sentences, the oldest first."""
-        told = [*([story] if isinstance(story, str) else story), question]
-        *_, asked = read_typed(told, "story")
-        return self.replies([asked], task=task)[0]
+        texts = [*([story] if isinstance(story, str) else story), question]
+        *_, parsed = read_typed(texts, "story")
+        return self.replies([parsed], task=task)[0]
 
-    def replies(self, questions: Sequence[Asked], *, task: str | None = None) -> list[Reply]:
+    def replies(self, questions: Sequence[StoryQuestion], *, task: str | None = None) -> list[Reply]:
         """Answers to questions with their stories. ``task`` names the model to ask; by default the one that has learned
         all the words from the fewest."""
         return [self._ask(question, task or self.choose(question)) for question in questions]
 
     @torch.inference_mode()
-    def _ask(self, question: Asked, name: str) -> Reply:
+    def _ask(self, question: StoryQuestion, name: str) -> Reply:
         home = self.task.home(name)
         self.task.table([question], home, strict=True)  # unknown words end here, with the line that they stand in
         (batch,) = self.task.batches([question], home)
         out = self._models(home).predict(self.moved(batch))
-        held = question.story[-self.task.memory[home] :]
-        weights = out["weights"][0, 0, :, : len(held)].flip(-1).float().cpu()  # the newest came first
+        sentences = question.story[-self.task.memory[home] :]
+        weights = out["weights"][0, 0, :, : len(sentences)].flip(-1).float().cpu()  # the newest came first
         text = self.task.vocabularies[home].known[int(out["answer"][0, 0]) - 1]
         probability = float(out["probability"][0, 0]) if "probability" in out else None
-        return Reply(text, name, held, weights, probability)
+        return Reply(text, name, sentences, weights, probability)
 
-    def choose(self, question: Asked) -> str:
+    def choose(self, question: StoryQuestion) -> str:
         """The task whose words fit: the fewest unknown ones, then those that questions were made of, then the fewest of
         all."""
-        said = {word for sentence in question.story for word in words(sentence)}
-        asked = set(words(question.question))
+        story_words = {word for sentence in question.story for word in words(sentence)}
+        question_words = set(words(question.question))
 
         def misfit(name: str) -> tuple[int, int, int]:
             vocabulary = self.task.vocabularies[self.task.home(name)]
-            unknown = sum(word not in vocabulary.numbers for word in said | asked)
-            return unknown, len(asked - vocabulary.asked), len(vocabulary)
+            unknown = sum(word not in vocabulary.numbers for word in story_words | question_words)
+            return unknown, len(question_words - vocabulary.asked), len(vocabulary)
 
         return min(self.task.names, key=misfit)
 
@@ -119,25 +119,29 @@ class Stories(Predictor):
         groups = self.task.questions(split)
         for name in track(groups, len(groups)):
             questions, home = groups[name][:limit], self.task.home(name)
-            wrong = 0
+            mistakes = 0
             for batch in self.task.batches(questions, home):
                 out = self._models(home).predict(self.moved(batch))
-                right = (out["answer"].cpu() == batch["answer"])[:, 0]
-                wrong += int((~right).sum())
-                facts, weights = batch["support"][right, 0], out["weights"].cpu()[right, 0]
-                for places, looked in zip(facts.tolist(), weights):
-                    real = [place for place in places if place >= 0]
-                    if real:
-                        support.append(float(looked[-1, real].sum()))
-                    if len(real) == len(looked) > 1:
-                        chains.setdefault(name, []).append(float(looked.argmax(-1).tolist() == real))
-            errors[name] = 100.0 * wrong / max(len(questions), 1)
-        found = {"error": sum(errors.values()) / max(len(errors), 1)}
+                correct = (out["answer"].cpu() == batch["answer"])[:, 0]
+                mistakes += int((~correct).sum())
+                facts, weights = batch["support"][correct, 0], out["weights"].cpu()[correct, 0]
+                for padded, hop_weights in zip(facts.tolist(), weights):
+                    places = [place for place in padded if place >= 0]
+                    if places:
+                        support.append(float(hop_weights[-1, places].sum()))
+                    if len(places) == len(hop_weights) > 1:
+                        chains.setdefault(name, []).append(float(hop_weights.argmax(-1).tolist() == places))
+            errors[name] = 100.0 * mistakes / max(len(questions), 1)
+        metrics = {"error": sum(errors.values()) / max(len(errors), 1)}
         if len(errors) > 1:
-            each = {f"error, task {name}": value for name, value in errors.items()}
-            found = {**each, **found, "tasks_solved": float(sum(value <= SOLVED for value in errors.values()))}
-        seen = {"support": support} | {f"chain, task {name}": hits for name, hits in chains.items()}
-        return found | {name: 100.0 * sum(values) / len(values) for name, values in seen.items() if values}
+            task_errors = {f"error, task {name}": value for name, value in errors.items()}
+            metrics = {
+                **task_errors,
+                **metrics,
+                "tasks_solved": float(sum(value <= SOLVED for value in errors.values())),
+            }
+        shares = {"support": support} | {f"chain, task {name}": hits for name, hits in chains.items()}
+        return metrics | {name: 100.0 * sum(values) / len(values) for name, values in shares.items() if values}
 
     def answer(self, file: Path | None = None, *, task: str | None = None, as_json: bool = False) -> Iterator[str]:
         """The answer to each question of a file: sentences, a line each, then a question that ends with "?".
@@ -148,11 +152,11 @@ class Stories(Predictor):
         """
         typed = lines(file, "Type sentences, one a line, then a question that ends with '?'; Ctrl-D ends.")
         for question in read_typed(typed, str(file or "standard input")):
-            found = self.replies([question], task=task)[0]
+            reply = self.replies([question], task=task)[0]
             if as_json:
-                yield json.dumps({"question": question.question, **found.as_dict()}, ensure_ascii=False)
+                yield json.dumps({"question": question.question, **reply.as_dict()}, ensure_ascii=False)
             else:
-                yield found.text
+                yield reply.text
 
     def look(
         self, what: Sequence[str] = (), *, task: str | None = None, split: str = "test"
@@ -164,30 +168,30 @@ class Stories(Predictor):
             task: whose model answers; the one that knows the words if not given.
             split: whose questions have the numbers: train, valid or test.
         """
-        named = [pair for one in what for pair in self._shown(one, task, split)]
-        for question, name in named if what else self._example_shown(task, split):
-            found = self._ask(question, name)
-            cut = len(question.story) - len(found.story)
-            support = [fact - cut for fact in question.support if fact >= cut]
+        questions = [pair for word in what for pair in self._questions_named(word, task, split)]
+        for question, name in questions if what else self._first_question(task, split):
+            reply = self._ask(question, name)
+            dropped = len(question.story) - len(reply.story)
+            support = [fact - dropped for fact in question.support if fact >= dropped]
             answer = None if question.answer is None else question.answer.lower()
-            yield "", self._picture(question.question, found, answer=answer, support=support)
+            yield "", self._picture(question.question, reply, answer=answer, support=support)
 
-    def _example_shown(self, task: str | None, split: str) -> list[tuple[Asked, str]]:
+    def _first_question(self, task: str | None, split: str) -> list[tuple[StoryQuestion, str]]:
         """The first question of a split or, where the data is not at hand, a generated one."""
         self.task.home(task or self.task.names[0])  # an unknown task is named as such
         try:
-            return list(self._shown("1", task, split))
+            return list(self._questions_named("1", task, split))
         except ValueError:
-            made = ((str(number), self._example(number)) for number in WORLDS)
-            found = [(asked, name) for name, asked in made if asked is not None]
-            if not found:
+            generated = ((str(number), self._example(number)) for number in WORLDS)
+            examples = [(question, name) for name, question in generated if question is not None]
+            if not examples:
                 raise
-            return found[:1]
+            return examples[:1]
 
-    def _picture(self, question: str, found: Reply, **about: Any) -> Picture:
-        title = f"Task {found.task}" if found.task.isdigit() else found.task
-        about |= {"question": question, "prediction": found.text}
-        return hops.picture(found.story, found.weights, title=title, **about)
+    def _picture(self, question: str, reply: Reply, **about: Any) -> Picture:
+        title = f"Task {reply.task}" if reply.task.isdigit() else reply.task
+        about |= {"question": question, "prediction": reply.text}
+        return hops.picture(reply.story, reply.weights, title=title, **about)
 
     # Questions
 
@@ -211,34 +215,34 @@ class Stories(Predictor):
 
     def examples(self) -> list[Any]:
         """A short generated story for each task that it knows, in words that it knows."""
-        found: list[Any] = []
+        questions: list[Any] = []
         for number in WORLDS:
-            if (asked := self._example(number)) is not None:
-                found.append(self.Question(story="\n".join(asked.story), question=asked.question))
-        return found
+            if (example := self._example(number)) is not None:
+                questions.append(self.Question(story="\n".join(example.story), question=example.question))
+        return questions
 
-    def _example(self, number: int) -> Asked | None:
+    def _example(self, number: int) -> StoryQuestion | None:
         if str(number) not in self.task.names:
             return None
-        made = read_babi(generate(number, 60, random.Random(f"explorer {number}")), "example")
-        for asked in sorted(made, key=lambda one: abs(len(one.story) - 6)):
+        generated = read_babi(generate(number, 60, random.Random(f"explorer {number}")), "example")
+        for question in sorted(generated, key=lambda question: abs(len(question.story) - 6)):
             try:
-                self.task.table([asked], self.task.home(str(number)), strict=True)
+                self.task.table([question], self.task.home(str(number)), strict=True)
             except ValueError:  # a word that it has not learned
                 continue
-            return asked
+            return question
         return None
 
     def one(self, question: Any) -> Answer:
-        asked = question.question.strip()
-        asked += "" if asked.endswith("?") else "?"
-        found = self.predict(question.story.split("\n"), asked, task=getattr(question, "task", None))
-        sure = "" if found.probability is None else f"{percent(found.probability)} sure. "
-        named = f"task {found.task}" if found.task.isdigit() else found.task
-        notes = [f"{sure}Answered by the model of {named}, with {len(found.weights)} hops over the story."]
-        return Answer(found.text, notes, pictures=[self._picture(asked, found)])
+        text = question.question.strip()
+        text += "" if text.endswith("?") else "?"
+        reply = self.predict(question.story.split("\n"), text, task=getattr(question, "task", None))
+        certainty = "" if reply.probability is None else f"{percent(reply.probability)} sure. "
+        model_name = f"task {reply.task}" if reply.task.isdigit() else reply.task
+        notes = [f"{certainty}Answered by the model of {model_name}, with {len(reply.weights)} hops over the story."]
+        return Answer(reply.text, notes, pictures=[self._picture(text, reply)])
 
-    def _shown(self, what: str, task: str | None, split: str) -> Iterator[tuple[Asked, str]]:
+    def _questions_named(self, what: str, task: str | None, split: str) -> Iterator[tuple[StoryQuestion, str]]:
         if not what.isdigit():
             path = Path(what)
             if not path.is_file():

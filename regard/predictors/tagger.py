@@ -44,23 +44,25 @@ class Tagger(Classifier):
         for rows, batch in self.task.batches(items):
             if self.model.uses:
                 with record(self.model) as tape:
-                    chosen = self.model.predict(self.moved(batch)).cpu()
-                seen = {name: tape[name].weights for name in tape if self._use(name) is not None}
+                    tag_numbers = self.model.predict(self.moved(batch)).cpu()
+                weights = {name: tape[name].weights for name in tape if self._use(name) is not None}
             else:
-                chosen, seen = self.model.predict(self.moved(batch)).cpu(), {}
+                tag_numbers, weights = self.model.predict(self.moved(batch)).cpu(), {}
             for place, row in enumerate(rows):
                 words = items[row].words
-                tags = tuple(self.task.classes[tag] for tag in chosen[place, : len(words)].tolist())
+                tags = tuple(self.task.classes[tag] for tag in tag_numbers[place, : len(words)].tolist())
                 label = " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
-                answers[row] = Tagged(label, tags, {name: each[place] for name, each in seen.items()})
+                answers[row] = Tagged(
+                    label, tags, {name: batch_weights[place] for name, batch_weights in weights.items()}
+                )
         return answers
 
-    def _answer(self, item: Any, found: Any) -> Answer:
-        fields: dict[str, Any] = {"words": list(item.words), "tags": list(found.tags)}
+    def _answer(self, item: Any, tagged: Any) -> Answer:
+        fields: dict[str, Any] = {"words": list(item.words), "tags": list(tagged.tags)}
         notes = []
         if self.task.names:
-            spans = [(each.kind, item.words[each.first : each.last + 1]) for each in entities(found.tags)]
-            named = [(kind, closed(" ".join(words))) for kind, words in spans]
-            fields["entities"] = [{"kind": kind, "text": text} for kind, text in named]
-            notes = ["; ".join(f"{kind}: {text}" for kind, text in named) + "." if named else "No names."]
-        return Answer(found.label, notes, pictures=list(self._pictures(item, found)), fields=fields)
+            spans = [(entity.kind, item.words[entity.first : entity.last + 1]) for entity in entities(tagged.tags)]
+            entity_texts = [(kind, closed(" ".join(words))) for kind, words in spans]
+            fields["entities"] = [{"kind": kind, "text": text} for kind, text in entity_texts]
+            notes = ["; ".join(f"{kind}: {text}" for kind, text in entity_texts) + "." if entity_texts else "No names."]
+        return Answer(tagged.label, notes, pictures=list(self._pictures(item, tagged)), fields=fields)

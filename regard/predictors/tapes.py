@@ -32,7 +32,7 @@ class Prediction:
         input: (T, I).
         target: (T, O).
         output: (T, O), the probability of a 1.
-        asked: (T,), whether an output was asked for.
+        asked: (T,), whether the step has a target.
         heads: name of each head → (T, N), where it was.
         contents: ``adds`` and ``reads``, (T, ·): what the heads wrote and read.
     """
@@ -46,21 +46,21 @@ class Prediction:
 
     @property
     def mistakes(self) -> Tensor:
-        """(T, O), True where an asked bit is wrong."""
+        """(T, O), True where a bit of a target is wrong."""
         return ((self.output > 0.5) != (self.target > 0.5)) & self.asked[:, None]
 
     @property
     def wrong(self) -> int:
-        """How many of the asked bits are wrong."""
+        """How many bits of the targets are wrong."""
         return int(self.mistakes.sum())
 
     @property
     def bits(self) -> int:
-        """How many were asked."""
+        """How many bits the targets have."""
         return int(self.asked.sum()) * self.target.shape[1]
 
     def vectors(self, which: Tensor) -> list[str]:
-        """The asked rows of output or target as strings of 0 and 1."""
+        """The rows with targets of output or target, as strings of 0 and 1."""
         return ["".join("1" if bit > 0.5 else "0" for bit in row) for row in which[self.asked]]
 
 
@@ -74,7 +74,7 @@ class Tapes(Predictor):
 
         Args:
             length: vectors, items or bits of it, as in the task.
-            repeats: copies that are asked for, where the task is to repeat.
+            repeats: how many copies to write, where the task is to repeat.
             rows: of the memory; as trained if None.
             seed: of what is on the tape.
             vectors: (length, bits) to put on it instead, where the task is to copy.
@@ -83,35 +83,35 @@ class Tapes(Predictor):
             raise ValueError(f"repeats is at least 1, not {repeats}")
         batch = self.task.draw(np.random.default_rng(seed), length, repeats=repeats)
         if vectors is not None:
-            own = torch.as_tensor(vectors, dtype=torch.float32)
-            bits = own.shape[1]
-            batch["input"][0, :length, :bits] = own
-            asked = batch["mask"][0] > 0
-            batch["target"][0, asked.nonzero()[: length * repeats, 0], :bits] = own.repeat(repeats, 1)
+            vectors_tensor = torch.as_tensor(vectors, dtype=torch.float32)
+            bits = vectors_tensor.shape[1]
+            batch["input"][0, :length, :bits] = vectors_tensor
+            output_steps = batch["mask"][0] > 0
+            batch["target"][0, output_steps.nonzero()[: length * repeats, 0], :bits] = vectors_tensor.repeat(repeats, 1)
         with self._memory(rows), regard.record(self.model) as tape, torch.inference_mode():
-            found = {name: each[0].cpu() for name, each in self.model.trace(self.moved(batch)["input"]).items()}
+            trace = {name: values[0].cpu() for name, values in self.model.trace(self.moved(batch)["input"]).items()}
         weights = tape["heads"].weights[0].cpu()  # (H, T, N)
         heads = dict(zip(_names(self.model.config.reads, self.model.config.writes), weights, strict=True))
-        output = found.pop("output")
-        return Prediction(batch["input"][0], batch["target"][0], output, batch["mask"][0] > 0, heads, found)
+        output = trace.pop("output")
+        return Prediction(batch["input"][0], batch["target"][0], output, batch["mask"][0] > 0, heads, trace)
 
     @torch.inference_mode()
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
-        """Bits per sequence and errors in percent of all asked bits; the same on longer tapes than in training, there
+        """Bits per sequence and errors in percent of all target bits; the same on longer tapes than in training, there
         also with four times the rows; for n-grams beside the best that is possible."""
-        found = super().evaluate(split, limit=limit)
-        metrics = {"bits_per_sequence": found["bits"], "bit_errors": 100 * found["errors"]}
+        means = super().evaluate(split, limit=limit)
+        metrics = {"bits_per_sequence": means["bits"], "bit_errors": 100 * means["errors"]}
         if self.task.config.what == "ngrams":
             batches = list(self.task.loader(split))[:limit]
             best = float(torch.cat([batch["optimal"] for batch in batches]).mean())
-            metrics |= {"optimal_bits": best, "above_optimal": 100 * (found["bits"] / best - 1)}
+            metrics |= {"optimal_bits": best, "above_optimal": 100 * (means["bits"] / best - 1)}
         for name, batch in self.task.beyond():
             for rows in (None, 4 * self.model.config.rows):
                 with self._memory(rows):
                     out = self.model(self.moved(batch))
-                place = name if rows is None else f"{name}_{rows}_rows"
-                metrics[f"bits_{place}"] = float(out["bits"])
-                metrics[f"errors_{place}"] = 100 * float(out["errors"])
+                suffix = name if rows is None else f"{name}_{rows}_rows"
+                metrics[f"bits_{suffix}"] = float(out["bits"])
+                metrics[f"errors_{suffix}"] = 100 * float(out["errors"])
         return metrics
 
     def answer(
@@ -125,18 +125,20 @@ class Tapes(Predictor):
     ) -> Iterator[str]:
         """A tape a line: a length, or to be copied, vectors such as ``10110001 00000001``. A number in place of a file
         is a length too."""
-        for place, line in self._asked(file):
+        for place, line in self._entries(file):
             if not line:
                 yield ""
                 continue
             length, vectors = self._read(place, line)
-            found = self.predict(length, repeats=repeats, rows=rows, seed=seed, vectors=vectors)
-            asked, answered = found.vectors(found.target), found.vectors(found.output)
+            prediction = self.predict(length, repeats=repeats, rows=rows, seed=seed, vectors=vectors)
+            targets, outputs = prediction.vectors(prediction.target), prediction.vectors(prediction.output)
             if as_json:
-                yield json.dumps({"asked": asked, "answered": answered, "wrong": found.wrong, "bits": found.bits})
+                yield json.dumps(
+                    {"asked": targets, "answered": outputs, "wrong": prediction.wrong, "bits": prediction.bits}
+                )
                 continue
-            yield f"{self.task.config.what}, {length}: {found.wrong} of {found.bits} bits wrong"
-            for target, output in zip(asked, answered, strict=True):
+            yield f"{self.task.config.what}, {length}: {prediction.wrong} of {prediction.bits} bits wrong"
+            for target, output in zip(targets, outputs, strict=True):
                 signs = "".join(" " if a == b else "^" for a, b in zip(target, output, strict=True))
                 yield f"  {output}"
                 if "^" in signs:
@@ -160,16 +162,20 @@ class Tapes(Predictor):
         if len(what) > 1:
             raise ValueError(f"one length is shown at a time, not {' '.join(what)}")
         length = self._length("the length", what[0]) if what else self.task.config.longest
-        found = self.predict(length, repeats=repeats, rows=rows, seed=seed)
-        title = f"{self.task.config.what.replace('_', ' ')}, {length}: {found.wrong} of {found.bits} bits wrong"
-        yield title, self._picture(found, title)
+        prediction = self.predict(length, repeats=repeats, rows=rows, seed=seed)
+        title = (
+            f"{self.task.config.what.replace('_', ' ')}, {length}: {prediction.wrong} of {prediction.bits} bits wrong"
+        )
+        yield title, self._picture(prediction, title)
 
-    def _picture(self, found: Prediction, title: str = "") -> Picture:
-        bits = {"input": found.input, "output": found.output * found.asked[:, None]}
-        if found.wrong:
-            bits["wrong"] = found.mistakes.float()
-        heads = dict(sorted(found.heads.items(), reverse=True))  # what was written stands beside what was read of it
-        return weightings.picture(bits, heads, found.contents, title=title)
+    def _picture(self, prediction: Prediction, title: str = "") -> Picture:
+        bits = {"input": prediction.input, "output": prediction.output * prediction.asked[:, None]}
+        if prediction.wrong:
+            bits["wrong"] = prediction.mistakes.float()
+        heads = dict(
+            sorted(prediction.heads.items(), reverse=True)
+        )  # what was written stands beside what was read of it
+        return weightings.picture(bits, heads, prediction.contents, title=title)
 
     # Questions
 
@@ -208,12 +214,14 @@ class Tapes(Predictor):
     def one(self, question: Any) -> Answer:
         length, longest = question.length, self.task.config.longest
         rows = None if length < self.model.rows else length + 8  # a memory that holds the tape
-        found = self.predict(length, repeats=getattr(question, "repeats", 1), seed=question.seed, rows=rows)
-        text = "Every bit is right" if not found.wrong else f"{found.wrong} of {found.bits} bits are wrong"
-        notes = [f"{len(found.input)} steps; {found.bits} bits were asked for."]
+        prediction = self.predict(length, repeats=getattr(question, "repeats", 1), seed=question.seed, rows=rows)
+        text = (
+            "Every bit is right" if not prediction.wrong else f"{prediction.wrong} of {prediction.bits} bits are wrong"
+        )
+        notes = [f"{len(prediction.input)} steps; {prediction.bits} bits were asked for."]
         notes += [f"Longer than anything it was trained on, {longest}."] if length > longest else []
-        more = ("Another tape", {"seed": (question.seed + 1) % 10000})
-        return Answer(text, notes, [more], [self._picture(found)])
+        button = ("Another tape", {"seed": (question.seed + 1) % 10000})
+        return Answer(text, notes, [button], [self._picture(prediction)])
 
     @contextmanager
     def _memory(self, rows: int | None) -> Iterator[None]:
@@ -227,7 +235,7 @@ class Tapes(Predictor):
         finally:
             self.model.rows = before
 
-    def _asked(self, file: Path | None) -> Iterator[tuple[str, str]]:
+    def _entries(self, file: Path | None) -> Iterator[tuple[str, str]]:
         """What to answer, and where it stands."""
         if file is not None and not file.exists() and str(file).isdecimal():
             yield "the length", str(file)
@@ -245,8 +253,10 @@ class Tapes(Predictor):
     def _read(self, place: str, line: str) -> tuple[int, list[list[float]] | None]:
         """A length, or vectors and how many there are."""
         words, bits = line.split(), self.task.config.bits
-        own = self.task.config.what in ("copy", "repeat_copy") and all(set(word) <= {"0", "1"} for word in words)
-        if not own or (len(words) == 1 and len(words[0]) != bits):
+        are_vectors = self.task.config.what in ("copy", "repeat_copy") and all(
+            set(word) <= {"0", "1"} for word in words
+        )
+        if not are_vectors or (len(words) == 1 and len(words[0]) != bits):
             return self._length(place, line), None
         for word in words:
             if len(word) != bits:

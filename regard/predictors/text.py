@@ -25,7 +25,7 @@ from regard.data.tokens import BOS, EOS, UNKNOWN
 from regard.decode.candidates import Candidates, translation_ids
 from regard.decode.written import Written
 from regard.explain import flow, rollout
-from regard.predictors import _asking
+from regard.predictors import _questions
 from regard.predictors._heads import Heads, head_name
 from regard.predictors._processes import spread
 from regard.predictors.predictor import Answer, lines, track
@@ -66,17 +66,17 @@ class Prediction:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; weights to four places."""
-        found = {"text": self.text, "score": self.score, "source_words": self.source_words, "words": self.words}
+        fields = {"text": self.text, "score": self.score, "source_words": self.source_words, "words": self.words}
         if self.weights is None or self.end is None:
-            return {**found, "weights": None, "end": None}
+            return {**fields, "weights": None, "end": None}
         rounded = [[round(x, 4) for x in row] for row in self.weights.tolist()]
-        return {**found, "weights": rounded, "end": [round(x, 4) for x in self.end.tolist()]}
+        return {**fields, "weights": rounded, "end": [round(x, 4) for x in self.end.tolist()]}
 
 
 NOTHING = Prediction("", 0.0, 0.0, [], [], None)
 """The answer to an empty line."""
 MISSING = Prediction("", float("-inf"), float("-inf"), [], [], None)
-"""Where a search found fewer answers than were asked for."""
+"""Where a search finds fewer than ``nbest`` answers."""
 
 
 class Text(Heads):
@@ -98,8 +98,8 @@ class Text(Heads):
             chunk: how many sentences are read before the first answer; sorted by length they decode faster.
             dictionary: what unknown words become, looked up by the source word that was looked at; others are copied.
         """
-        waiting = iter(sentences)
-        while group := list(itertools.islice(waiting, chunk)):
+        remaining = iter(sentences)
+        while group := list(itertools.islice(remaining, chunk)):
             yield from self._group(group, nbest, alignments, dictionary, generator)
 
     _candidates: tuple[Tensor, int] | None = None
@@ -115,10 +115,10 @@ class Text(Heads):
         source, target = self.task.source, self.task.target
         if getattr(self.task.config, "level", "word") != "word":
             raise ValueError(f"candidate lists are of words, and this task has level = {self.task.config.level!r}")
-        known, wanted = (
+        source_ids, target_ids = (
             {p.strip(): i for i, p in enumerate(side.pieces(range(len(side))))} for side in (source, target)
         )
-        table = translation_ids(lexicon or self.task.lexicon(), known, wanted, most)
+        table = translation_ids(lexicon or self.task.lexicon(), source_ids, target_ids, most)
         self._candidates = table, frequent
 
     def writer(self, model: Any) -> Any:
@@ -126,8 +126,8 @@ class Text(Heads):
 
     def write(self, items: Sequence[str], *, nbest: int = 1, size: int | None = None) -> list[list[Written]]:
         """As for every writer; an empty sentence has an empty answer."""
-        found = iter(super().write([item for item in items if item.strip()], nbest=nbest, size=size))
-        return [next(found) if item.strip() else [Written(Words([]), None, 0.0, 0.0, item=item)] for item in items]
+        written = iter(super().write([item for item in items if item.strip()], nbest=nbest, size=size))
+        return [next(written) if item.strip() else [Written(Words([]), None, 0.0, 0.0, item=item)] for item in items]
 
     def _group(
         self,
@@ -138,54 +138,55 @@ class Text(Heads):
         generator: torch.Generator | None,
     ) -> list[list[Prediction]]:
         answers: list[list[Prediction]] = [[NOTHING] for _ in sentences]
-        filled = [row for row, sentence in enumerate(sentences) if sentence.strip()]
-        found = self._searched(
-            [sentences[row] for row in filled],
+        rows = [row for row, sentence in enumerate(sentences) if sentence.strip()]
+        predictions = self._search(
+            [sentences[row] for row in rows],
             partial(self._prediction, dictionary=dictionary),
             nbest=nbest,
             alignments=alignments,
             generator=generator,
         )
-        for row, each in zip(filled, found, strict=True):
-            answers[row] = each
+        for row, sentence_predictions in zip(rows, predictions, strict=True):
+            answers[row] = sentence_predictions
         return answers
 
     def _prediction(
-        self, sentence: str, found: decode.Hypothesis, dictionary: Mapping[str, str] | None = None
+        self, sentence: str, hypothesis: decode.Hypothesis, dictionary: Mapping[str, str] | None = None
     ) -> Prediction:
-        source, words = self.task.axes(sentence)["words"], self.task.write(found.tokens)
+        source, words = self.task.axes(sentence)["words"], self.task.write(hypothesis.tokens)
         weights, end, text, labels = None, None, words.text, list(words.labels)
-        if found.alignment is not None:
-            weights, end = merge(found.alignment, words, source).split([len(source) - 1, 1], 1)
+        if hypothesis.alignment is not None:
+            weights, end = merge(hypothesis.alignment, words, source).split([len(source) - 1, 1], 1)
             end = end[:, 0]
-        if found.alignment is not None and dictionary is not None and UNKNOWN in found.tokens:
-            tokens = found.tokens
-            seen = self.task.source.surfaces(sentence)[: found.alignment.shape[1]]  # a long sentence may have been cut
-            told = decode.replace_unknown(found, seen, self.task.target.pieces(tokens), dictionary)
-            known = [" " + word if token == UNKNOWN else word for token, word in zip(tokens, told, strict=True)]
-            text = "".join(known).strip()
-            instead = iter(word for token, word in zip(tokens, told, strict=True) if token == UNKNOWN)
-            labels = [next(instead) if word == "<unk>" else word for word in labels]
-        return Prediction(text, found.score, found.log_prob, list(source.labels[:-1]), labels, weights, end)
+        if hypothesis.alignment is not None and dictionary is not None and UNKNOWN in hypothesis.tokens:
+            tokens = hypothesis.tokens
+            # A long sentence may have been cut.
+            source_words = self.task.source.surfaces(sentence)[: hypothesis.alignment.shape[1]]
+            replaced = decode.replace_unknown(hypothesis, source_words, self.task.target.pieces(tokens), dictionary)
+            spelled = [" " + word if token == UNKNOWN else word for token, word in zip(tokens, replaced, strict=True)]
+            text = "".join(spelled).strip()
+            replacements = iter(word for token, word in zip(tokens, replaced, strict=True) if token == UNKNOWN)
+            labels = [next(replacements) if word == "<unk>" else word for word in labels]
+        return Prediction(text, hypothesis.score, hypothesis.log_prob, list(source.labels[:-1]), labels, weights, end)
 
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The task's metrics of what the system writes (never of teacher-forced words), and its speed."""
-        pairs, began = self.task.pairs(split), time.perf_counter()
+        pairs, start = self.task.pairs(split), time.perf_counter()
         sources = pairs.source[:limit]
         answers = [best for best, *_ in track(self.predict(sources), len(sources))]
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start
         texts = [answer.text for answer in answers]
         if limit is not None:
-            found = self.task.compare(texts, pairs.target[:limit])
+            metrics = self.task.compare(texts, pairs.target[:limit])
         elif answers[0].weights is not None and "weights" in inspect.signature(self.task.evaluate).parameters:
-            found = self.task.evaluate(texts, split, [answer.weights for answer in answers])
+            metrics = self.task.evaluate(texts, split, [answer.weights for answer in answers])
         else:
-            found = self.task.evaluate(texts, split)
+            metrics = self.task.evaluate(texts, split)
         if limit is None and self.has_heads and hasattr(self.task, "head_errors"):
             errors = self.task.head_errors(self.looks(pairs.source, pairs.target), split)
-            found |= {f"aer@{head_name(*place)}": error for place, error in errors.items()}
+            metrics |= {f"aer@{head_name(*place)}": error for place, error in errors.items()}
         self.signatures = self.task.signatures
-        return {**found, "sentences_per_second": len(texts) / seconds}
+        return {**metrics, "sentences_per_second": len(texts) / seconds}
 
     def answer(
         self,
@@ -209,13 +210,15 @@ class Text(Heads):
             workers: processes that answer side by side.
         """
         dictionary = _dictionary(replace_unknown) if replace_unknown else {} if copy_unknown else None
-        asked = lines(file, "Type a sentence and press Enter; Ctrl-D ends.")
+        sentences = lines(file, "Type a sentence and press Enter; Ctrl-D ends.")
         chunk = 1 if file is None and sys.stdin and sys.stdin.isatty() else CHUNK
-        groups = iter(lambda: list(itertools.islice(asked, chunk)), [])
-        told = partial(self._told, nbest=nbest, alignments=alignments, as_json=as_json, dictionary=dictionary)
-        yield from itertools.chain.from_iterable(spread(told, groups, workers) if workers > 1 else map(told, groups))
+        groups = iter(lambda: list(itertools.islice(sentences, chunk)), [])
+        answer_group = partial(self._lines, nbest=nbest, alignments=alignments, as_json=as_json, dictionary=dictionary)
+        yield from itertools.chain.from_iterable(
+            spread(answer_group, groups, workers) if workers > 1 else map(answer_group, groups)
+        )
 
-    def _told(
+    def _lines(
         self,
         sentences: Sequence[str],
         nbest: int,
@@ -224,12 +227,12 @@ class Text(Heads):
         dictionary: Mapping[str, str] | None,
     ) -> list[str]:
         """The lines that answer some sentences."""
-        told = []
-        found = self._group(sentences, nbest, alignments or as_json or dictionary is not None, dictionary, None)
-        for sentence, answers in zip(sentences, found, strict=True):
+        output_lines = []
+        predictions = self._group(sentences, nbest, alignments or as_json or dictionary is not None, dictionary, None)
+        for sentence, answers in zip(sentences, predictions, strict=True):
             if as_json:
-                each = [answer.as_dict() for answer in answers]
-                told.append(json.dumps({"source": sentence, "answers": each}, ensure_ascii=False))
+                answer_fields = [answer.as_dict() for answer in answers]
+                output_lines.append(json.dumps({"source": sentence, "answers": answer_fields}, ensure_ascii=False))
                 continue
             filler = MISSING if sentence.strip() else NOTHING
             for answer in [*answers, *[filler] * (nbest - len(answers))]:  # so that every sentence has N lines
@@ -238,8 +241,8 @@ class Text(Heads):
                     fields.append(f"{answer.score:.4f}")
                 if alignments:
                     fields.append(answer.pharaoh())
-                told.append("\t".join(fields))
-        return told
+                output_lines.append("\t".join(fields))
+        return output_lines
 
     @torch.inference_mode()
     def own(self, sentence: str, explain: str | None = None) -> tuple[list[str], Tensor] | None:
@@ -279,7 +282,7 @@ class Text(Heads):
         """
         if not what:
             raise ValueError("say which sentence to answer, for example: 'I love coffee.'")
-        files = (lines(Path(one), "") if _asking.is_text_file(one) else [one] for one in what)
+        files = (lines(Path(one), "") if _questions.is_text_file(one) else [one] for one in what)
         sentences = itertools.chain.from_iterable(files)
         if explain is not None and explain not in EXPLAIN:
             raise ValueError(f"explain cannot be {explain!r}: {nearest(explain, list(EXPLAIN))}")
@@ -301,15 +304,15 @@ class Text(Heads):
     def _own_picture(
         self, sentence: str, word: str | None, layer: int | None, explain: str | None
     ) -> tuple[str, Picture | None]:
-        found = self.own(sentence, explain) if sentence.strip() else None
-        if found is None:
+        self_attention = self.own(sentence, explain) if sentence.strip() else None
+        if self_attention is None:
             why = "this system has no self-attention" if sentence.strip() else "nothing to read"
             return f"{sentence}\n  ({why})", None
-        words, weights = found
-        told = f"the last of {len(weights)} layers, the mean of its {weights.shape[1]} heads"
-        told = told if word is None else f"where {word!r} looks, layer.head"
-        told = told if explain is None else f"self-attention through all layers, by {explain}"
-        return f"{sentence}\n{told}", heads.picture(weights, words, word=word, layer=layer, title=sentence)
+        words, weights = self_attention
+        caption = f"the last of {len(weights)} layers, the mean of its {weights.shape[1]} heads"
+        caption = caption if word is None else f"where {word!r} looks, layer.head"
+        caption = caption if explain is None else f"self-attention through all layers, by {explain}"
+        return f"{sentence}\n{caption}", heads.picture(weights, words, word=word, layer=layer, title=sentence)
 
     # Questions
 
@@ -317,11 +320,11 @@ class Text(Heads):
     def inputs(cls, task: Any) -> Mapping[str, Input]:
         """Those of every writer, and whether to show all heads."""
         about = "Encoder and decoder self-attention and cross-attention, every layer and head."
-        shown = Flag(default=False, option=True, title="All layers and heads", about=about)
-        aligned = TextInput(
+        all_heads = Flag(default=False, option=True, title="All layers and heads", about=about)
+        aligned_by = TextInput(
             9, pattern=r"\d+\.(\d+|mean)", default=None, optional=True, hidden=True, title="Alignment by", about=ALIGNED
         )
-        return {**super().inputs(task), "heads": shown, "aligned_by": aligned}
+        return {**super().inputs(task), "heads": all_heads, "aligned_by": aligned_by}
 
     @cached_property
     def Question(self) -> Any:
@@ -369,15 +372,15 @@ class Text(Heads):
             if not (self.has_heads and question.pictures and isinstance(answer, Answer) and answer.text):
                 continue
             config = self.model.config
-            chosen = head_name(config.alignment_layer % config.decoder_layers, config.alignment_head).split(".")
-            which = f"head {chosen[1]}" if chosen[1] != "mean" else "the mean of its heads"
-            told = f"The alignment is the cross-attention of layer {chosen[0]}, {which}."
+            alignment_head = head_name(config.alignment_layer % config.decoder_layers, config.alignment_head).split(".")
+            which = f"head {alignment_head[1]}" if alignment_head[1] != "mean" else "the mean of its heads"
+            note = f"The alignment is the cross-attention of layer {alignment_head[0]}, {which}."
             if question.heads:
-                shown = [*answer.pictures, *self._all_heads(question.text, answer.text)]
-                answers[row] = dataclasses.replace(answer, notes=[*answer.notes, told], pictures=shown)
+                pictures = [*answer.pictures, *self._all_heads(question.text, answer.text)]
+                answers[row] = dataclasses.replace(answer, notes=[*answer.notes, note], pictures=pictures)
             else:
                 more = ("Show all layers and heads", {"heads": True})
-                answers[row] = dataclasses.replace(answer, notes=[*answer.notes, told], next=[*answer.next, more])
+                answers[row] = dataclasses.replace(answer, notes=[*answer.notes, note], next=[*answer.next, more])
         return answers
 
     @torch.inference_mode()
@@ -389,12 +392,12 @@ class Text(Heads):
         batch["target_lengths"] = torch.tensor([len(ids) + 1])
         with record(self.model) as tape:
             self.model(self.moved(batch))
-        read = [*self.task.source.surfaces(source), "</s>"]
-        written = self.task.target.surfaces(target)
+        source_words = [*self.task.source.surfaces(source), "</s>"]
+        target_words = self.task.target.surfaces(target)
         sides = {
-            "encoder": (read, read, "Encoder self-attention"),
-            "decoder": (["<s>", *written], ["<s>", *written], "Decoder self-attention"),
-            "cross": ([*written, "</s>"], read, "Cross-attention"),
+            "encoder": (source_words, source_words, "Encoder self-attention"),
+            "decoder": (["<s>", *target_words], ["<s>", *target_words], "Decoder self-attention"),
+            "cross": ([*target_words, "</s>"], source_words, "Cross-attention"),
         }
         for side, (rows, columns, title) in sides.items():
             names = [name for name in tape if ("cross" if name.endswith("cross") else name.partition(".")[0]) == side]
@@ -426,8 +429,8 @@ class Text(Heads):
             return [self.Question(text=text) for text in self.task.pairs("test").source[:3]]
         if self.task.config.src != "en":
             return []
-        asked = [self.Question(text=text) for text in SENTENCES]
-        return [*asked, self.Question(text=TIRED, heads=True)] if self.has_heads else asked
+        questions = [self.Question(text=text) for text in SENTENCES]
+        return [*questions, self.Question(text=TIRED, heads=True)] if self.has_heads else questions
 
     def data(self) -> str:
         """The data set that the recipe names, or one's own."""
@@ -436,19 +439,21 @@ class Text(Heads):
         return self.task.origin() if self.task.data or self.task.config.data else "its owner's text"
 
     def _answer(self, written: Sequence[Written], pictures: bool) -> Answer:
-        shown = list(self._pictures(written)) if pictures else []
-        told = [
+        drawn = list(self._pictures(written)) if pictures else []
+        readings = [
             {
-                "text": one.text,
-                "score": one.score,
-                "words": list(one.words.labels),
-                "alignment": "" if one.weights is None else decode.pharaoh(one.weights[:, :-1]),
-                "end": None if one.weights is None else [round(share, 4) for share in one.weights[:, -1].tolist()],
+                "text": reading.text,
+                "score": reading.score,
+                "words": list(reading.words.labels),
+                "alignment": "" if reading.weights is None else decode.pharaoh(reading.weights[:, :-1]),
+                "end": None
+                if reading.weights is None
+                else [round(share, 4) for share in reading.weights[:, -1].tolist()],
             }
-            for one in written
+            for reading in written
         ]
         source = list(self.task.axes(written[0].item)["words"].labels[:-1])
-        return Answer(written[0].text, pictures=shown, fields={"source_words": source, "readings": told})
+        return Answer(written[0].text, pictures=drawn, fields={"source_words": source, "readings": readings})
 
 
 ALIGNED = "Layer and head of the cross-attention."

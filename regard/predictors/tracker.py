@@ -28,11 +28,11 @@ class Tracker(Predictor):
         with rng.apart(0, self.device):
             for batch in itertools.islice(self.task.loader(split), limit):
                 batch = self.moved(batch)
-                box, true = self.model.track(batch)["box"], batch["boxes"]
-                errors.append(metrics.centre_error(box, true)[:, 1:].flatten())
-                overlaps.append(metrics.overlap(box, true)[:, 1:].flatten())
-                lost.append(metrics.until_lost(box, true).float())
-                length = true.shape[1]
+                box, target = self.model.track(batch)["box"], batch["boxes"]
+                errors.append(metrics.centre_error(box, target)[:, 1:].flatten())
+                overlaps.append(metrics.overlap(box, target)[:, 1:].flatten())
+                lost.append(metrics.until_lost(box, target).float())
+                length = target.shape[1]
         middle = float(torch.cat(errors).median())
         share, until = float(torch.cat(overlaps).mean()), float(torch.cat(lost).mean())
         return {"centre_error": middle, "overlap": share, "until_lost": until, "frames": float(length)}
@@ -43,18 +43,18 @@ class Tracker(Predictor):
         batch = next(iter(self.task.loader(split)))
         if not 0 <= number < len(batch["boxes"]):
             raise ValueError(f"film {number}: there are {len(batch['boxes'])}, from 0")
-        chosen = self.moved({name: tensor[number : number + 1] for name, tensor in batch.items()})
+        film = self.moved({name: tensor[number : number + 1] for name, tensor in batch.items()})
         with rng.apart(number, self.device):
-            found = {**chosen, **self.model.track(chosen)}
-        return {name: tensor[0].cpu() for name, tensor in found.items()}
+            track = {**film, **self.model.track(film)}
+        return {name: tensor[0].cpu() for name, tensor in track.items()}
 
     def look(self, what: Sequence[str] = (), *, split: str = "test") -> Iterator[tuple[str, Picture | None]]:
         """A film, by its number."""
         if len(what) > 1 or (what and not what[0].isdecimal()):
             raise ValueError(f"say the number of one film, not {' '.join(what)}")
         number = int(what[0]) if what else 0
-        seen = self.follow(number, split=split)
-        yield f"film {number}: {_told(seen)}", tracking.picture(seen, title=f"film {number}")
+        track = self.follow(number, split=split)
+        yield f"film {number}: {_summary(track)}", tracking.picture(track, title=f"film {number}")
 
     title = "Watch it follow a moving target"
 
@@ -69,11 +69,11 @@ class Tracker(Predictor):
         return first if self.task.film is not None else [self.Question(film=number) for number in (1, 0)]
 
     def one(self, question: Any) -> Answer:
-        seen = self.follow(question.film)
-        return Answer(_told(seen), pictures=[tracking.picture(seen, title=f"film {question.film}")])
+        track = self.follow(question.film)
+        return Answer(_summary(track), pictures=[tracking.picture(track, title=f"film {question.film}")])
 
 
-def _told(seen: dict[str, Tensor]) -> str:
-    error = metrics.centre_error(seen["box"], seen["boxes"])[1:].median()
-    until, length = int(metrics.until_lost(seen["box"], seen["boxes"])), len(seen["box"])
+def _summary(track: dict[str, Tensor]) -> str:
+    error = metrics.centre_error(track["box"], track["boxes"])[1:].median()
+    until, length = int(metrics.until_lost(track["box"], track["boxes"])), len(track["box"])
     return f"median centre error {error:.1f} px, " + ("not lost" if until == length else f"lost after {until} frames")

@@ -22,7 +22,7 @@ from regard.decode.config import DecodeConfig
 from regard.decode.config import decode as search
 from regard.decode.packed import twin
 from regard.decode.written import Written
-from regard.predictors._asked import AskedPredictor
+from regard.predictors._asked_predictor import AskedPredictor
 from regard.predictors._rescoring import Rescorer, rescorer
 from regard.predictors.predictor import CHUNK, Answer, Predictor, track
 from regard.questions import Flag, Input, Number
@@ -86,10 +86,10 @@ class Writer(AskedPredictor):
 
     def write(self, items: Sequence[Any], *, nbest: int = 1, size: int | None = None) -> list[list[Written]]:
         """At most ``nbest`` answers to each item of the task, best first; ``size`` is that of the beam."""
-        return self._searched(items, self._spelled, nbest=nbest, size=size)
+        return self._search(items, self._spell, nbest=nbest, size=size)
 
     @torch.inference_mode()
-    def _searched(
+    def _search(
         self,
         items: Sequence[Any],
         spell: Callable[[Any, decode.Hypothesis], Spelled],
@@ -116,23 +116,26 @@ class Writer(AskedPredictor):
                 if self.rescorer is not None:
                     source = {name: tensor[number] for name, tensor in batch.items() if isinstance(tensor, Tensor)}
                     hypotheses = self.rescorer(source, hypotheses, self._texts(items[row], hypotheses))[:nbest]
-                answers[row] = [spell(items[row], each) for each in hypotheses]
+                answers[row] = [spell(items[row], hypothesis) for hypothesis in hypotheses]
         return answers
 
     def _texts(self, item: Any, hypotheses: Sequence[decode.Hypothesis]) -> list[str]:
-        return [str(self.task.write(each.tokens, item)) for each in hypotheses]
+        return [str(self.task.write(hypothesis.tokens, item)) for hypothesis in hypotheses]
 
     def writer(self, model: Any) -> Any:
         """What searches are made with: the model, or one that limits what it writes."""
         return model
 
-    def _spelled(self, item: Any, found: decode.Hypothesis) -> Written:
-        words, axes = self.task.write(found.tokens, item), self.task.axes(item)
-        looks = {name: merge(weights, words, axes[name]) for name, weights in self._named(found.alignment, axes)}
+    def _spell(self, item: Any, hypothesis: decode.Hypothesis) -> Written:
+        words, axes = self.task.write(hypothesis.tokens, item), self.task.axes(item)
+        looks = {
+            name: merge(weights, words, axes[name])
+            for name, weights in self._weights_by_axis(hypothesis.alignment, axes)
+        }
         weights = next(iter(looks.values()), None)
-        return self.task.looked(Written(words, weights, found.score, found.log_prob, looks, item))
+        return self.task.looked(Written(words, weights, hypothesis.score, hypothesis.log_prob, looks, item))
 
-    def _named(self, alignment: Any, axes: Mapping[str, Axis]) -> Iterator[tuple[str, Tensor]]:
+    def _weights_by_axis(self, alignment: Any, axes: Mapping[str, Axis]) -> Iterator[tuple[str, Tensor]]:
         """The weights of a hypothesis over each axis that the item has. If the system tells of one source alone, it is
         the first one that its uses of attention declare."""
         if isinstance(alignment, Mapping):
@@ -144,11 +147,11 @@ class Writer(AskedPredictor):
     def evaluate(self, split: str = "test", *, limit: int | None = None) -> dict[str, float]:
         """The task's metrics of what the system writes for a split, or for its first ``limit`` items."""
         count = min(self.task.count(split), limit or self.task.count(split))
-        found: list[Written] = []
+        written: list[Written] = []
         for first in track(range(0, count, CHUNK), -(-count // CHUNK)):
             items = [self.task.item(split, number) for number in range(first, min(first + CHUNK, count))]
-            found += [best for best, *_ in self.write(items)]
-        values = self.task.measure(split, found)
+            written += [best for best, *_ in self.write(items)]
+        values = self.task.measure(split, written)
         self.signatures = self.task.signatures
         batches = None if limit is None else max(1, limit // max(1, getattr(self.task.config, "batch", 1)))
         for name, change in self.task.perplexities.items():
@@ -162,22 +165,27 @@ class Writer(AskedPredictor):
         for row in items:
             groups[questions[row].beam, questions[row].nbest].append(row)
         for (beam, nbest), rows in groups.items():
-            found = self.write([items[row] for row in rows], nbest=nbest, size=beam)
-            for row, written in zip(rows, found, strict=True):
+            results = self.write([items[row] for row in rows], nbest=nbest, size=beam)
+            for row, written in zip(rows, results, strict=True):
                 answers[row] = self.followed(questions[row], self._answer(written, questions[row].pictures))
         return answers
 
     def _answer(self, written: Sequence[Written], pictures: bool) -> Answer:
         best = written[0]
-        shown = list(self._pictures(written)) if pictures else []
+        drawn = list(self._pictures(written)) if pictures else []
         notes = self.task.remarks(best.item)
         if best.weights is None and best.words.labels:
             notes.append("This system does not look back.")
-        told = [
-            {"text": one.text, "words": list(one.words.labels), "score": one.score, **self._fields(one)}
-            for one in written
+        answers = [
+            {
+                "text": candidate.text,
+                "words": list(candidate.words.labels),
+                "score": candidate.score,
+                **self._fields(candidate),
+            }
+            for candidate in written
         ]
-        return Answer(best.text, notes, pictures=shown, fields={"answers": told}, document=best.words.document)
+        return Answer(best.text, notes, pictures=drawn, fields={"answers": answers}, document=best.words.document)
 
     def _fields(self, written: Written) -> dict[str, Any]:
         return self.task.fields(written.item, written.words)
@@ -187,7 +195,11 @@ class Writer(AskedPredictor):
         best = written[0]
         axes = self.task.axes(best.item)
         for name in best.looks:
-            sides = [between.Side(one.words, one.looks[name], one.score) for one in written if len(one.words)]
+            sides = [
+                between.Side(candidate.words, candidate.looks[name], candidate.score)
+                for candidate in written
+                if len(candidate.words)
+            ]
             if sides:
                 title = self._title(best)
                 title = title if len(best.looks) == 1 else f"{shorten(title, TITLE)} ({name})"

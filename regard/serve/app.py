@@ -86,9 +86,9 @@ def create(
     """
     limits = limits or Limits()
     if token is not None and not re.fullmatch(r"[!-~]+", token):
-        wrong = "the token is empty" if not token else "the token has spaces or characters that are not ASCII"
-        raise ValueError(f"{wrong}; openssl rand -hex 16 prints a good one")
-    cards = _named([open_card(each) for each in models])
+        fault = "the token is empty" if not token else "the token has spaces or characters that are not ASCII"
+        raise ValueError(f"{fault}; openssl rand -hex 16 prints a good one")
+    cards = _named([open_card(source) for source in models])
     meter = Meter()
     batchers: dict[str, Batcher] = {}
 
@@ -99,7 +99,7 @@ def create(
             await warming
         yield
         warming.cancel()
-        await asyncio.gather(*(asyncio.to_thread(each.close, limits.seconds) for each in batchers.values()))
+        await asyncio.gather(*(asyncio.to_thread(running.close, limits.seconds) for running in batchers.values()))
 
     app = FastAPI(
         title="regard",
@@ -120,7 +120,7 @@ def create(
     pages = _pages() if explorer else {}
     app.add_middleware(Gate, limits=limits, token=token, hosts=hosts, on_request=meter.request, open_paths=tuple(pages))
 
-    def add(path: str, name: str, about: str, wire: Any, answer: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+    def add(path: str, name: str, summary: str, wire: Any, answer: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
         """A route whose questions (``wire.Question``) are answered together, those of all its clients."""
         batcher = Batcher(
             answer, max_batch=limits.batch, max_waiting=limits.queue, name=path, on_batch=meter.batches(path)
@@ -139,7 +139,7 @@ def create(
             response_model=wire.Answer,
             responses=documented(*ANSWERING),
             operation_id=name,
-            summary=about,
+            summary=summary,
         )
 
     abouts = {card.name: about for card, about in zip(cards, _told_apart([card.about() for card in cards]))}
@@ -201,7 +201,7 @@ def create(
 
 def at_hand(runs: Path = Path("runs"), *, trust: bool = False) -> tuple[list[Card], dict[str, str]]:
     """The cards of all shipped models and of the runs in a folder; and why others have none."""
-    cards, others = [], {}
+    cards, failures = [], {}
     folders = [str(path.parent) for path in sorted(runs.glob("*/run.json"))]
     for where in [*registry.shipped(), *folders]:
         try:
@@ -211,8 +211,8 @@ def at_hand(runs: Path = Path("runs"), *, trust: bool = False) -> tuple[list[Car
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a folder may hold anything, and a Rust panic of tokenizers is no Exception
-            others[where] = _reason(error)
-    return cards, others
+            failures[where] = _reason(error)
+    return cards, failures
 
 
 def _reason(error: BaseException) -> str:
@@ -272,27 +272,27 @@ def open_card(model: Card | Predictor | str | Path, *, trust: bool = False) -> C
 
 def _named(cards: Sequence[Card]) -> Sequence[Card]:
     """Each with a name of its own: a second ``translate`` is called ``translate-2``."""
-    taken: set[str] = set()
+    used: set[str] = set()
     for card in cards:
         name, number = card.name, 2
-        while card.name in taken:
+        while card.name in used:
             card.name, number = f"{name}-{number}", number + 1
-        taken.add(card.name)
+        used.add(card.name)
     return cards
 
 
 def _told_apart(abouts: Sequence[About]) -> list[About]:
     """Titles that several have are followed by the system or, where that is the same too, by the name."""
     titles = Counting(about.title for about in abouts)
-    both = Counting((about.title, about.system) for about in abouts)
-    told = []
+    pairs = Counting((about.title, about.system) for about in abouts)
+    distinct = []
     for about in abouts:
         if titles[about.title] > 1:
-            alone = both[about.title, about.system] == 1
-            which = principle.title_of(about.sentence, about.paper) if alone else about.name
-            about = about.model_copy(update={"title": f"{about.title}: {which}"})
-        told.append(about)
-    return told
+            alone = pairs[about.title, about.system] == 1
+            suffix = principle.title_of(about.sentence, about.paper) if alone else about.name
+            about = about.model_copy(update={"title": f"{about.title}: {suffix}"})
+        distinct.append(about)
+    return distinct
 
 
 def _not_found(models: Sequence[str]) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
@@ -342,9 +342,9 @@ def _describe_problems(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         schema = plain()
-        made = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
-        inner = made.pop("$defs", {})
-        schema.setdefault("components", {}).setdefault("schemas", {}).update({**inner, "ProblemDetails": made})
+        details = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+        inner = details.pop("$defs", {})
+        schema.setdefault("components", {}).setdefault("schemas", {}).update({**inner, "ProblemDetails": details})
         return schema
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -406,16 +406,14 @@ class Meter:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        ours: dict[str, Any] = {"namespace": "regard", "registry": self.registry}
+        options: dict[str, Any] = {"namespace": "regard", "registry": self.registry}
         seconds = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-        self._requests = Counter(
-            "requests", "Requests, by path and status.", ("path", "status"), **ours
-        )
-        self._latency = Histogram("request_seconds", "From request to answer.", ("path",), buckets=seconds, **ours)
+        self._requests = Counter("requests", "Requests, by path and status.", ("path", "status"), **options)
+        self._latency = Histogram("request_seconds", "From request to answer.", ("path",), buckets=seconds, **options)
         sizes = (1, 2, 4, 8, 16, 32, 64, 128)
-        self._sizes = Histogram("batch_questions", "Questions answered together.", ("path",), buckets=sizes, **ours)
-        self._paces = Histogram("batch_seconds", "Time of a batch.", ("path",), buckets=seconds, **ours)
-        self._waiting = Gauge("waiting_questions", "Questions that wait now.", ("path",), **ours)
+        self._sizes = Histogram("batch_questions", "Questions answered together.", ("path",), buckets=sizes, **options)
+        self._paces = Histogram("batch_seconds", "Time of a batch.", ("path",), buckets=seconds, **options)
+        self._waiting = Gauge("waiting_questions", "Questions that wait now.", ("path",), **options)
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """One more request."""

@@ -1,6 +1,6 @@
 """One trained system over the wire, whatever its kind: its questions as a schema, its answers as JSON with pictures.
 
-A predictor says what one may ask (:mod:`regard.questions`); here that becomes a type that pydantic checks, and with it
+A predictor declares its question (:mod:`regard.questions`); here that becomes a type that pydantic checks, and with it
 the route's schema and the explorer's form. Nothing here knows a kind of system.
 """
 
@@ -28,9 +28,9 @@ class Wire(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _whole(cls, given: Any) -> Any:
+    def _whole(cls, values: Any) -> Any:
         """2.0 is an integer in JSON."""
-        return {name: _whole(value) for name, value in given.items()} if isinstance(given, dict) else given
+        return {name: _whole(value) for name, value in values.items()} if isinstance(values, dict) else values
 
 
 def _whole(value: Any, depth: int = 3) -> Any:
@@ -104,7 +104,7 @@ class Problem:
 
 
 class Card:
-    """A trained system, ready for questions. It is asked in one thread of its own, never twice at the same time."""
+    """A trained system, ready for questions. It answers in one thread of its own, one batch at a time."""
 
     Answer = Reply
 
@@ -141,51 +141,51 @@ class Card:
         return f"/api/models/{self.name}/answer"
 
     def examples(self) -> list[BaseModel]:
-        """A few questions; what is as it is by default is not said."""
-        found = []
+        """A few questions; fields that have their default are left out."""
+        examples = []
         for example in self.predictor.examples():
             values = {field.name: getattr(example, field.name) for field in dataclasses.fields(example)}
             inputs = self.predictor.Question.inputs
-            said = {name: value for name, value in values.items() if value != inputs[name].default}
-            if not said:  # all is as it is by default: what a form shows first stands for it
-                shown = [name for name, each in inputs.items() if not (each.option or each.hidden)]
-                said = {name: values[name] for name in (["example"] if "example" in shown else shown)}
-            found.append(self.Question(**{name: inputs[name].sent(value) for name, value in said.items()}))
-        return found
+            changed = {name: value for name, value in values.items() if value != inputs[name].default}
+            if not changed:  # all defaults: the fields that a form shows first stand for it
+                shown = [name for name, spec in inputs.items() if not (spec.option or spec.hidden)]
+                changed = {name: values[name] for name in (["example"] if "example" in shown else shown)}
+            examples.append(self.Question(**{name: inputs[name].sent(value) for name, value in changed.items()}))
+        return examples
 
     def answer(self, asked: Sequence[Any]) -> list[Reply | Problem]:
         """A reply or a problem for each question, in their order."""
-        given = [self._received(one) for one in asked]
-        right = [one for one in given if not isinstance(one, ValueError)]
-        answers = iter(self.predictor.ask(right) if right else [])
-        return [_reply(one if isinstance(one, ValueError) else next(answers)) for one in given]
+        received = [self._received(question) for question in asked]
+        valid = [question for question in received if not isinstance(question, ValueError)]
+        answers = iter(self.predictor.ask(valid) if valid else [])
+        return [_reply(question if isinstance(question, ValueError) else next(answers)) for question in received]
 
-    def _received(self, asked: Any) -> Any:
+    def _received(self, wire_question: Any) -> Any:
         """The question as the predictor takes it, or what is wrong with it."""
         inputs = self.predictor.Question.inputs
         try:
             return self.predictor.Question(
-                **{name: given.received(getattr(asked, name)) for name, given in inputs.items()}
+                **{name: spec.received(getattr(wire_question, name)) for name, spec in inputs.items()}
             )
         except ValueError as error:
             return error
 
 
-def _reply(found: Answer | ValueError) -> Reply | Problem:
-    if isinstance(found, ValueError):
-        return Problem(str(found))
-    views = [View(**encode(picture.view())) for picture in found.pictures if picture.view is not None]
-    more = [Next(label=label, question=dict(question)) for label, question in found.next]
-    return Reply(text=found.text, notes=list(found.notes), next=more, pictures=views, **found.fields)
+def _reply(answer: Answer | ValueError) -> Reply | Problem:
+    if isinstance(answer, ValueError):
+        return Problem(str(answer))
+    views = [View(**encode(picture.view())) for picture in answer.pictures if picture.view is not None]
+    follow_ups = [Next(label=label, question=dict(question)) for label, question in answer.next]
+    return Reply(text=answer.text, notes=list(answer.notes), next=follow_ups, pictures=views, **answer.fields)
 
 
 def described(system: str) -> tuple[str, str]:
     """What a system is, and its paper: the first line and the first reference of its module's docstring."""
-    found = registry.system(system)
-    first, _, rest = (sys.modules[found.__module__].__doc__ or "").partition("\n\n")
-    rest = " ".join(rest.split())
+    system_class = registry.system(system)
+    first, _, body = (sys.modules[system_class.__module__].__doc__ or "").partition("\n\n")
+    body = " ".join(body.split())
     # A paper that is not on arXiv names its publisher: Radford et al. 2018, … (OpenAI).
-    reference = re.match(r"(.+?\(arXiv:[^)]+\))", rest) or re.match(r"([^()]+ \([A-Z][^()]*\))", rest)
+    reference = re.match(r"(.+?\(arXiv:[^)]+\))", body) or re.match(r"([^()]+ \([A-Z][^()]*\))", body)
     return " ".join(first.split()), reference[1].replace("*", "") if reference else ""
 
 
@@ -199,52 +199,52 @@ _Point = Annotated[list[_Place], Field(min_length=2, max_length=2)]
 
 def model_of(question: Any) -> type[BaseModel]:
     """The type that checks a kind of question, with what a form must know in its JSON schema."""
-    fields = {name: _field(given) for name, given in question.inputs.items()}
+    fields = {name: _field(spec) for name, spec in question.inputs.items()}
     base = type("Question", (Wire,), {"model_config": ConfigDict(json_schema_extra={"verb": question.verb})})
     return create_model("Question", __base__=base, **fields)
 
 
-def _field(given: questions.Input) -> Any:
-    kind, limits, widget = _described(given)
+def _field(spec: questions.Input) -> Any:
+    kind, limits, widget = _described(spec)
     extra: dict[str, Any] = dict(widget)
-    extra |= {"option": True} if given.option else {}
-    extra |= {"widget": "hidden"} if given.hidden else {}
-    default = ... if given.default is questions.REQUIRED else given.sent(given.default)
-    about = Field(
-        default, title=given.title or None, description=given.about or None, json_schema_extra=extra or None, **limits
+    extra |= {"option": True} if spec.option else {}
+    extra |= {"widget": "hidden"} if spec.hidden else {}
+    default = ... if spec.default is questions.REQUIRED else spec.sent(spec.default)
+    description = Field(
+        default, title=spec.title or None, description=spec.about or None, json_schema_extra=extra or None, **limits
     )
-    return (kind | None if given.optional else kind, about)
+    return (kind | None if spec.optional else kind, description)
 
 
-def _described(given: questions.Input) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
+def _described(spec: questions.Input) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     """The type of a field, its limits, and what its form needs beyond them."""
-    match given:
+    match spec:
         case questions.Text():
-            limits = {"max_length": given.longest, "min_length": given.least or None, "pattern": given.pattern or None}
-            widget = {"widget": "lines", "rows": given.rows} if given.rows > 2 else {}
+            limits = {"max_length": spec.longest, "min_length": spec.least or None, "pattern": spec.pattern or None}
+            widget = {"widget": "lines", "rows": spec.rows} if spec.rows > 2 else {}
             return str, {name: limit for name, limit in limits.items() if limit is not None}, widget
         case questions.Number():
-            return int, {"ge": given.least, "le": given.most}, {}
+            return int, {"ge": spec.least, "le": spec.most}, {}
         case questions.Flag():
             return bool, {}, {}
         case questions.Choice():
-            return Literal[given.names], {}, {}
+            return Literal[spec.names], {}, {}
         case questions.Vectors():
-            row = Annotated[list[_Real], Field(min_length=1, max_length=given.widest)]
-            return list[row], {"min_length": 1, "max_length": given.most}, {"widget": "vectors"}
+            row = Annotated[list[_Real], Field(min_length=1, max_length=spec.widest)]
+            return list[row], {"min_length": 1, "max_length": spec.most}, {"widget": "vectors"}
         case questions.Strokes():
-            line = Annotated[list[_Point], Field(min_length=1, max_length=given.longest)]
-            widget = {"widget": "pad", "most": given.most, "longest": given.longest}
-            return list[line], {"max_length": given.most}, widget
+            line = Annotated[list[_Point], Field(min_length=1, max_length=spec.longest)]
+            widget = {"widget": "pad", "most": spec.most, "longest": spec.longest}
+            return list[line], {"max_length": spec.most}, widget
         case questions.Image():
-            return str, {"max_length": _base64(given.longest)}, {"widget": "image", "side": given.side}
+            return str, {"max_length": _base64(spec.longest)}, {"widget": "image", "side": spec.side}
         case questions.Sound():
-            widget = {"widget": "sound", "accept": ",".join(given.suffixes), "seconds": given.seconds}
-            return str, {"max_length": _base64(given.longest)}, {**widget, "rate": given.rate}
+            widget = {"widget": "sound", "accept": ",".join(spec.suffixes), "seconds": spec.seconds}
+            return str, {"max_length": _base64(spec.longest)}, {**widget, "rate": spec.rate}
         case questions.File():
-            widget = {"widget": "file", "accept": ",".join(given.suffixes), "longest": given.longest}
-            return str, {"max_length": _base64(given.longest)}, widget
-    raise TypeError(f"no form has a field for {type(given).__name__}")
+            widget = {"widget": "file", "accept": ",".join(spec.suffixes), "longest": spec.longest}
+            return str, {"max_length": _base64(spec.longest)}, widget
+    raise TypeError(f"no form has a field for {type(spec).__name__}")
 
 
 def _base64(size: int) -> int:

@@ -115,9 +115,9 @@ class Gate:
             return problem("too-large", f"{self.limits.body:,} bytes are the most", headers=_CLOSE), receive
 
     def _known(self, headers: Headers) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
         assert self.token is not None
-        same = hmac.compare_digest(given.strip(" \t").encode("latin-1"), self.token.encode("utf-8"))
+        same = hmac.compare_digest(credentials.strip(" \t").encode("latin-1"), self.token.encode("utf-8"))
         return scheme.lower() == "bearer" and same
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes:
@@ -157,10 +157,10 @@ _CLOSE = {"connection": "close"}
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """What was read, once; then whatever else comes."""
-    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
-        return whole.pop() if whole else await receive()
+        return unread.pop() if unread else await receive()
 
     return again
 

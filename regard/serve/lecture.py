@@ -23,8 +23,8 @@ def part_of(system: str, family: str) -> str:
 
 def year_of(paper: str) -> int:
     """In which it came out."""
-    named = re.search(r"\b((?:19|20)\d\d)\b", paper)
-    return int(named[1]) if named else 9999
+    match = re.search(r"\b((?:19|20)\d\d)\b", paper)
+    return int(match[1]) if match else 9999
 
 
 class Slide(BaseModel):
@@ -38,10 +38,10 @@ class Slide(BaseModel):
 
 def slides(models: Sequence[About], lessons: Sequence[Any]) -> list[Slide]:
     """The playground, lessons and models by their parts, models by year, and last the table of all systems."""
-    found = [Slide(part=PARTS[0], name="playground", title="Playground", script=example("weather_stations"))]
-    found += [Slide(part=lesson.part, name=lesson.name, title=lesson.title) for lesson in lessons]
+    deck = [Slide(part=PARTS[0], name="playground", title="Playground", script=example("weather_stations"))]
+    deck += [Slide(part=lesson.part, name=lesson.name, title=lesson.title) for lesson in lessons]
     for about in sorted(models, key=lambda about: year_of(about.paper)):
-        found.append(Slide(part=part_of(about.system, about.family), name=about.name, title=about.title))
+        deck.append(Slide(part=part_of(about.system, about.family), name=about.name, title=about.title))
     order = {part: number for number, part in enumerate(PARTS)}
-    found.sort(key=lambda slide: order.get(slide.part, len(order)))
-    return [*found, Slide(part="All systems", name="principle", title="Same principle, different query, key, value")]
+    deck.sort(key=lambda slide: order.get(slide.part, len(order)))
+    return [*deck, Slide(part="All systems", name="principle", title="Same principle, different query, key, value")]

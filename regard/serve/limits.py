@@ -13,9 +13,9 @@ class Limits:
     batch: int = 32
     """Questions to one model that are answered together."""
     queue: int = 128
-    """Questions that may wait for one model; whoever comes then is told to come back (429)."""
+    """Questions that may wait for one model; a further one gets 429."""
     seconds: float = 30.0
-    """From a question to its answer; after that the asker is told so (504)."""
+    """From a question to its answer; after that the client gets 504."""
     body: int = 128 * 1024
     """Bytes of a question (413)."""
     connections: int = 512

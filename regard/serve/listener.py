@@ -98,9 +98,9 @@ def _descriptor_limit() -> int:
 
 def raise_descriptor_limit(connections: int) -> None:
     """Raise the soft limit to what N connections need, as far as the hard limit allows."""
-    wanted = connections + BACKLOG + RESERVED
-    if sys.platform != "win32" and _descriptor_limit() < wanted:
+    needed = connections + BACKLOG + RESERVED
+    if sys.platform != "win32" and _descriptor_limit() < needed:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         with suppress(ValueError, OSError):  # some systems allow less than they say
             resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

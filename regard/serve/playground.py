@@ -109,16 +109,16 @@ def weigh(questions: Sequence[Question]) -> list[Answer | Problem]:
 @torch.inference_mode()
 def _weigh(question: Question) -> Answer | Problem:
     values = question.keys if question.values is None else question.values
-    if wrong := _misfit(question, values):
-        return Problem(wrong)
+    if misfit := _misfit(question, values):
+        return Problem(misfit)
     query, key, value = (torch.tensor(rows, dtype=torch.float64) for rows in ([question.query], question.keys, values))
     build, about = NORMALIZERS[question.normalizer]
     normalizer = Tempered(inner := build(), question.temperature)
     shared = ["normalizer"] if question.normalizer == "hard" else ["normalizer", "temperature"]
-    found = []
+    results = []
     for name in SCORES:
-        own = [each for each in inspect.signature(SCORES[name]).parameters if each != "dim"]
-        score = _score(name, key.shape[-1], question.seed, **{each: getattr(question, each) for each in own})
+        own = [setting for setting in inspect.signature(SCORES[name]).parameters if setting != "dim"]
+        score = _score(name, key.shape[-1], question.seed, **{setting: getattr(question, setting) for setting in own})
         out = regard.attend(query, key, value, score=score, normalizer=normalizer)
         assert out.weights is not None and out.context is not None
         weighed: dict[str, Any] = {
@@ -127,8 +127,8 @@ def _weigh(question: Question) -> Answer | Problem:
             "context": out.context[0].tolist(),
         }
         learns = any(True for _ in score.parameters())
-        found.append(Weighed(name=name, equation=score.equation, learns=learns, settings=shared + own, **weighed))
-    return Answer(scores=found, about=about, sums_to_one=inner.sums_to_one)
+        results.append(Weighed(name=name, equation=score.equation, learns=learns, settings=shared + own, **weighed))
+    return Answer(scores=results, about=about, sums_to_one=inner.sums_to_one)
 
 
 def _misfit(question: Question, values: list[list[float]]) -> str:

@@ -144,29 +144,29 @@ def table() -> Principle:
             (looked_at[use.columns] for use in uses.values() if use.columns in looked_at), ""
         )
         looks = [Looked(where=where, **look._asdict()) for where, look in uses.items()]
-        variants = [each for each in VARIANTS if each.system == name]
-        theirs = {recipe for each in variants for recipe in each.recipes}
-        own = [recipe for recipe in recipes[name] if recipe not in theirs] or recipes[name]
+        variants = [variant for variant in VARIANTS if variant.system == name]
+        variant_recipes = {recipe for variant in variants for recipe in variant.recipes}
+        own_recipes = [recipe for recipe in recipes[name] if recipe not in variant_recipes] or recipes[name]
         title, shared = title_of(sentence, paper), {"name": name, "part": part, **_code(name)}
-        rows.append(System(title=title, sentence=sentence, paper=paper, recipes=own, looks=looks, **shared))
+        rows.append(System(title=title, sentence=sentence, paper=paper, recipes=own_recipes, looks=looks, **shared))
         like = f"Attention as in {title}." if looks else "No attention."
         rows += [
             System(
-                title=each.title,
-                sentence=each.sentence,
-                paper=each.paper,
-                recipes=list(each.recipes),
+                title=variant.title,
+                sentence=variant.sentence,
+                paper=variant.paper,
+                recipes=list(variant.recipes),
                 like=like,
                 looks=[],
                 **shared,
             )
-            for each in variants
+            for variant in variants
         ]
-    for each in VARIANTS:
-        if not each.system:
-            told = {"title": each.title, "sentence": each.sentence, "paper": each.paper}
+    for variant in VARIANTS:
+        if not variant.system:
+            fields = {"title": variant.title, "sentence": variant.sentence, "paper": variant.paper}
             rows.append(
-                System(name="", part="", file="", source="", like="Not built yet.", recipes=[], looks=[], **told)
+                System(name="", part="", file="", source="", like="Not built yet.", recipes=[], looks=[], **fields)
             )
     order = {part: number for number, part in enumerate(PARTS)}
     return Principle(systems=sorted(rows, key=lambda row: (order.get(row.part, len(order)), year_of(row.paper))))
@@ -183,8 +183,8 @@ def title_of(sentence: str, paper: str) -> str:
     head, colon, _ = sentence.partition(":")
     if colon and len(head.split()) <= TITLE:
         return head
-    named = re.match(r"(.+?) (\d{4})", paper)
-    if named is None:
+    match = re.match(r"(.+?) (\d{4})", paper)
+    if match is None:
         return sentence.rstrip(".")
-    authors = re.split(r", | & | et al", named[1])
-    return f"{named[1] if len(authors) < 3 else f'{authors[0]} et al.'} {named[2]}"
+    authors = re.split(r", | & | et al", match[1])
+    return f"{match[1] if len(authors) < 3 else f'{authors[0]} et al.'} {match[2]}"

@@ -94,13 +94,13 @@ async def invalid(request: Request, error: Exception) -> Response:
     """What does not fit the schema of a question."""
     assert isinstance(error, RequestValidationError)
     if isinstance(error.body, bytes):  # FastAPI parses only what is declared to be JSON
-        wrong = "says that the body is something else" if "content-type" in request.headers else "is missing"
-        return problem("not-json", f"the header Content-Type {wrong}; send Content-Type: application/json")
+        fault = "says that the body is something else" if "content-type" in request.headers else "is missing"
+        return problem("not-json", f"the header Content-Type {fault}; send Content-Type: application/json")
     faults = error.errors()
-    if any(each["type"] == "json_invalid" for each in faults):
+    if any(entry["type"] == "json_invalid" for entry in faults):
         return problem("malformed", "the body must be JSON as RFC 8259 has it")
-    errors = [FieldError(where=_place(each["loc"]), detail=each["msg"][:200]) for each in faults[:20]]
-    return problem("invalid", "; ".join(f"{each.where}: {each.detail}" for each in errors[:3]), errors=errors)
+    errors = [FieldError(where=_place(entry["loc"]), detail=entry["msg"][:200]) for entry in faults[:20]]
+    return problem("invalid", "; ".join(f"{entry.where}: {entry.detail}" for entry in errors[:3]), errors=errors)
 
 
 def _place(parts: Sequence[Any]) -> str:

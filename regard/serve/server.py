@@ -76,12 +76,12 @@ def server(app: ASGIApp, limits: Limits, ready: Callable[[], None] = lambda: Non
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=math.ceil(limits.idle_seconds),
-        # Longer than any request that is under way may take: each is told its own end.
+        # Longer than any request that is under way may take: each has its own timeout.
         timeout_graceful_shutdown=math.ceil(limits.body_seconds + limits.seconds) + 1,
     )
-    made = _Server(config)
-    made.ready = ready
-    return made
+    instance = _Server(config)
+    instance.ready = ready
+    return instance
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -88,10 +88,10 @@ class AbsSummary(nn.Module):
 
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of pairs, the right words fed back; all words at once."""
-        known = {**batch, "target": self._known(batch["target"])}
-        tokens = pad(text.inputs(known), (self.config.context - 1, 0), value=text.BOS)
+        known_words = {**batch, "target": self._within_vocabulary(batch["target"])}
+        tokens = pad(text.inputs(known_words), (self.config.context - 1, 0), value=text.BOS)
         hidden, _ = self._read(tokens.unfold(1, self.config.context, 1), self._remember(batch))
-        return text.loss(hidden, self.output, known)
+        return text.loss(hidden, self.output, known_words)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
         """The source as keys and values, and an empty history."""
@@ -104,7 +104,7 @@ class AbsSummary(nn.Module):
 
     def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """Logits (B, V) of the token after ``token`` (B,)."""
-        before = torch.cat([state["before"][:, 1:], self._known(token)[:, None]], 1)
+        before = torch.cat([state["before"][:, 1:], self._within_vocabulary(token)[:, None]], 1)
         hidden, out = self._read(before[:, None], state["memory"])
         assert out.weights is not None
         return self.output(hidden[:, 0]), {**state, "before": before, "alignment": out.weights[:, 0]}
@@ -117,16 +117,16 @@ class AbsSummary(nn.Module):
         """(B,): the longest answer, in tokens."""
         return torch.full_like(batch["source_lengths"], self.config.longest)
 
-    def _known(self, tokens: Tensor) -> Tensor:
+    def _within_vocabulary(self, tokens: Tensor) -> Tensor:
         """Tokens with temporary ids, which only a system that copies can use, replaced by the unknown word."""
         return tokens.masked_fill(tokens >= self.config.vocab, text.UNKNOWN)
 
     def _remember(self, batch: text.Batch) -> regard.Memory:
         lengths, width = batch["source_lengths"], 2 * self.config.smoothing + 1
         words = self.dropout(self.source(batch["source"]))  # (B, S, hidden)
-        inside = torch.arange(words.shape[1], device=lengths.device) < lengths[:, None]
-        there = (words * inside[..., None]).transpose(1, 2), inside[:, None].to(words.dtype)
-        pooled = (avg_pool1d(each, width, 1, self.config.smoothing) for each in there)
+        real = torch.arange(words.shape[1], device=lengths.device) < lengths[:, None]
+        pair = (words * real[..., None]).transpose(1, 2), real[:, None].to(words.dtype)
+        pooled = (avg_pool1d(rows, width, 1, self.config.smoothing) for rows in pair)
         total, share = pooled
         values = (total / share.clamp_min(1 / (2 * width))).transpose(1, 2)
         return self.attention.remember(words, values, mask=masks.lengths(lengths))

@@ -94,13 +94,13 @@ class AlignedTagger(nn.Module):
         before = torch.cat([torch.full_like(tags[:, :1], self.config.tags), tags[:, :-1]], 1)
         state, scores = self._start(batch), []
         for place, tag in enumerate(before.unbind(1)):
-            each, state = self._step(tag, place, state)
-            scores.append(each)
+            tag_scores, state = self._step(tag, place, state)
+            scores.append(tag_scores)
         logits = torch.stack(scores, 1)  # (B, W, K)
         if self.training:
             logits = words.with_margin(logits, tags, self.config.outside, self.config.margin)
-        each = functional.cross_entropy(logits.transpose(1, 2), tags, reduction="none") * words.real(batch)
-        return words.tag_means(each, logits.argmax(-1), batch)
+        losses = functional.cross_entropy(logits.transpose(1, 2), tags, reduction="none") * words.real(batch)
+        return words.tag_means(losses, logits.argmax(-1), batch)
 
     def predict(self, batch: text.Batch) -> Tensor:
         """(B, W): the tags by greedy decoding."""

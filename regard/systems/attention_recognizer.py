@@ -200,16 +200,16 @@ class AttentionRecognizer(nn.Module):
             "weights": heard.new_zeros(heard.shape[:2]),
         }
 
-    def _advance(self, word: Tensor, held: dict[str, Any]) -> dict[str, Any]:
-        state = self.cell(torch.cat([word, held["context"]], -1), held["state"])
-        near = None
+    def _advance(self, word: Tensor, state: dict[str, Any]) -> dict[str, Any]:
+        hidden = self.cell(torch.cat([word, state["context"]], -1), state["state"])
+        nearby = None
         if self.config.window and not self.training:
-            near = around_median(held["weights"], self.config.window)
-        out = self.attention(self.dropout(state)[:, None], held["memory"], state=held["looked"], mask=near)
+            nearby = around_median(state["weights"], self.config.window)
+        out = self.attention(self.dropout(hidden)[:, None], state["memory"], state=state["looked"], mask=nearby)
         return {
-            "memory": held["memory"],
+            "memory": state["memory"],
             "looked": out.state,
-            "state": state,
+            "state": hidden,
             "context": out.context[:, 0],
             "weights": out.weights[:, 0],
         }

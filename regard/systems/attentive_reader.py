@@ -98,9 +98,11 @@ class Config:
     longest: int = 15
 
     def __post_init__(self) -> None:
-        for name, known in {"reader": READERS, "answer": ANSWERS, "score": SCORES}.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"no {name} is called {getattr(self, name)!r}: {nearest(getattr(self, name), known)}")
+        for name, options in {"reader": READERS, "answer": ANSWERS, "score": SCORES}.items():
+            if getattr(self, name) not in options:
+                raise ValueError(
+                    f"no {name} is called {getattr(self, name)!r}: {nearest(getattr(self, name), options)}"
+                )
         if not 0 <= self.entities <= self.vocab - FIRST:
             raise ValueError(f"{self.entities} entities, of {self.vocab} ids of which {FIRST} are reserved")
         if self.longest < 1:
@@ -161,21 +163,21 @@ class AttentiveReader(nn.Module):
         if self.config.entities:
             answer = batch["answer"]
             log_prob = self._entities(read, batch)
-            each = nll_loss(log_prob, answer, ignore_index=-1, reduction="none")
+            losses = nll_loss(log_prob, answer, ignore_index=-1, reduction="none")
             right = log_prob.argmax(-1) == answer
             mass = (weights * (batch["document"] == answer[:, None] + FIRST)).sum(-1)
         else:
             answer, last = batch["first"], batch["last"]
             starts, ends = self._ends(read)
-            each = cross_entropy(starts, answer, ignore_index=-1, reduction="none")
-            each = each + cross_entropy(ends, last, ignore_index=-1, reduction="none")
+            losses = cross_entropy(starts, answer, ignore_index=-1, reduction="none")
+            losses = losses + cross_entropy(ends, last, ignore_index=-1, reduction="none")
             best_first, best_last, _ = best_span(starts.detach(), ends.detach(), self.config.longest)
             right = (best_first == answer) & (best_last == last)
             mass = weights.gather(1, answer.clamp(min=0)[:, None])[:, 0]
         labelled = answer >= 0
         count = labelled.sum()
         units = count.clamp(min=1)
-        nll, accuracy, mass = each.sum() / units, (right & labelled).sum() / units, (mass * labelled).sum() / units
+        nll, accuracy, mass = losses.sum() / units, (right & labelled).sum() / units, (mass * labelled).sum() / units
         return {"loss": nll, "count": count, "nll": nll.detach(), "accuracy": accuracy, "mass": mass}
 
     @torch.no_grad()

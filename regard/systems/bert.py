@@ -97,25 +97,25 @@ class Bert(nn.Module):
         """The loss of masked tokens, or of ``label`` (B,)."""
         hidden = self._encode(batch)
         if self.config.classes:
-            return text.class_loss(self._chosen(hidden), batch["label"], self.config.label_smoothing)
-        wanted = batch["wanted"]  # (B, S), 0 where nothing is masked
-        there = wanted > 0
-        rows, smoothing = self.transform(hidden[there]), self.config.label_smoothing
-        sums = cross_entropy(rows, self.output, wanted[there], smoothing)
-        count = there.sum()
+            return text.class_loss(self._class_logits(hidden), batch["label"], self.config.label_smoothing)
+        targets = batch["wanted"]  # (B, S), 0 where nothing is masked
+        masked = targets > 0
+        rows, smoothing = self.transform(hidden[masked]), self.config.label_smoothing
+        sums = cross_entropy(rows, self.output, targets[masked], smoothing)
+        count = masked.sum()
         share = 1 / count.clamp_min(1)
         out = {"loss": sums.loss * share, "nll": sums.nll * share, "accuracy": sums.right * share, "count": count}
         if self.config.pairs:
-            logits, weight = self.follows(self._pooled(hidden)), there.sum(1) * share
-            each = functional.cross_entropy(logits, batch["follows"], reduction="none")
+            logits, weight = self.follows(self._pooled(hidden)), masked.sum(1) * share
+            pair_losses = functional.cross_entropy(logits, batch["follows"], reduction="none")
             right = (logits.argmax(-1) == batch["follows"]).float()
-            out["loss"] = out["loss"] + (each * weight).sum()
-            out |= {"next_nll": (each.detach() * weight).sum(), "next_accuracy": (right * weight).sum()}
+            out["loss"] = out["loss"] + (pair_losses * weight).sum()
+            out |= {"next_nll": (pair_losses.detach() * weight).sum(), "next_accuracy": (right * weight).sum()}
         return out
 
     def predict(self, batch: text.Batch) -> Tensor:
         """(B, C): the probabilities of the classes."""
-        return self._chosen(self._encode(batch)).log_softmax(-1).exp()
+        return self._class_logits(self._encode(batch)).log_softmax(-1).exp()
 
     def restore(self, batch: text.Batch) -> Tensor:
         """(B, S, V): the log-probability of each token at each place."""
@@ -128,5 +128,5 @@ class Bert(nn.Module):
     def _pooled(self, hidden: Tensor) -> Tensor:
         return self.dropout(torch.tanh(self.pooler(hidden[:, 0])))
 
-    def _chosen(self, hidden: Tensor) -> Any:
+    def _class_logits(self, hidden: Tensor) -> Any:
         return self.classes(self._pooled(hidden))

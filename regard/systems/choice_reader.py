@@ -118,10 +118,10 @@ class ChoiceReader(nn.Module):
 
     def _log_prob(self, batch: Batch) -> Tensor:
         """The log-probability of each choice, (B, C)."""
-        lengths, known = batch["document_lengths"], masks.lengths(batch["question_lengths"])
+        lengths, question_mask = batch["document_lengths"], masks.lengths(batch["question_lengths"])
         words, question = (self.dropout(self.words(batch[name])) for name in ("document", "question"))
         query, key = torch.relu(self.aligned(words)), torch.relu(self.aligned(question))
-        inputs = [words, self.align(query, key, question, mask=known).context]
+        inputs = [words, self.align(query, key, question, mask=question_mask).context]
         if self.config.features:
             inputs.append(batch["features"].to(words.dtype))
         h = self.dropout(self.dialogue(torch.cat(inputs, -1), lengths)[0])  # (B, S, 2 hidden)

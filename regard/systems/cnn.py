@@ -93,8 +93,8 @@ class CNN(nn.Module):
         if target.ndim != 2 or target.shape[1] != config.objects:
             raise ValueError(f"target is {tuple(target.shape)}, but {config.objects} objects are named")
         log_prob = self.log_prob(batch["image"])
-        chosen, _ = objects.likeliest([log_prob], config.end)
-        wrong = (chosen != objects.without_end(target, config.end)).any(1)
+        numbers, _ = objects.likeliest([log_prob], config.end)
+        wrong = (numbers != objects.without_end(target, config.end)).any(1)
         count = target.new_tensor(len(target), dtype=torch.float32)
         share = 1 / max(len(target), 1)
         nll = objects.nll(log_prob, target).sum() * share
@@ -114,10 +114,10 @@ class CNN(nn.Module):
     def predict(self, batch: Batch) -> Tensor | dict[str, Tensor]:
         """(B, classes): the probability of each class. Of several objects ``chosen`` (B, S), −1 after the last, and
         ``probabilities`` (B, S, classes)."""
-        chosen, probabilities = objects.likeliest([self.log_prob(batch["image"])], self.config.end)
+        numbers, probabilities = objects.likeliest([self.log_prob(batch["image"])], self.config.end)
         if self.config.objects == 1:
             return probabilities[:, 0]
-        return {"chosen": chosen, "probabilities": probabilities}
+        return {"chosen": numbers, "probabilities": probabilities}
 
     def multiplications(self) -> int:
         """Multiplications for one image."""

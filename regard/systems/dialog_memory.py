@@ -91,19 +91,19 @@ class Network(nn.Module):
         """The logits of the candidates, (B, C)."""
         memory, question, candidates = batch["memory"], batch["question"], batch["candidates"]
         sentences = bag(memory.flatten(0, 1), self.read).unflatten(0, memory.shape[:2])  # (B, S, D)
-        held = self.attention.remember(sentences, mask=memory[..., 0] > 0)
+        remembered = self.attention.remember(sentences, mask=memory[..., 0] > 0)
         q = bag(question, self.read)
         for _ in range(self.config.hops):
-            q = q + self.mix(self.attention(q[:, None], held).context[:, 0])
+            q = q + self.mix(self.attention(q[:, None], remembered).context[:, 0])
         q = self.dropout(q)
         logits = q @ bag(candidates, self.say).mT
         if self.types is None:
             return logits
         # worth (B, V) is what a word adds to the score of a candidate that has it, if it stands in the memory or in x
-        said = torch.cat([memory.flatten(1), question], 1)
-        there = logits.new_zeros(len(q), self.config.vocab).scatter_(1, said, 1.0)
-        there[:, 0] = 0.0
-        worth = there * (q @ self.types.mT)[:, batch["kinds"]] * (batch["kinds"] > 0)
+        tokens = torch.cat([memory.flatten(1), question], 1)
+        present = logits.new_zeros(len(q), self.config.vocab).scatter_(1, tokens, 1.0)
+        present[:, 0] = 0.0
+        worth = present * (q @ self.types.mT)[:, batch["kinds"]] * (batch["kinds"] > 0)
         return logits + worth[:, batch["entities"]].sum(-1)
 
 
@@ -130,14 +130,16 @@ class DialogMemory(Answerer):
     def logits(self, batch: Batch) -> Tensor:
         """The logits of the candidates, (B, C)."""
         task = batch["task"]
-        own = {name: batch[name] for name in ("candidates", "entities", "kinds")}
+        candidate_parts = {name: batch[name] for name in ("candidates", "entities", "kinds")}
         numbers = sorted(set(task.tolist()))
         if len(numbers) == 1:
             return self.networks[numbers[0]](batch)
         logits = torch.empty(0)
         for number in numbers:
             rows = (task == number).nonzero()[:, 0]
-            part = self.networks[number]({**own, "memory": batch["memory"][rows], "question": batch["question"][rows]})
+            part = self.networks[number](
+                {**candidate_parts, "memory": batch["memory"][rows], "question": batch["question"][rows]}
+            )
             logits = logits if logits.numel() else part.new_zeros(len(task), part.shape[1])
             logits = logits.index_copy(0, rows, part)
         return logits

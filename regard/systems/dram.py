@@ -200,19 +200,19 @@ class Reader(nn.Module):
             cell = self.context(image)
             second = (cell.tanh(), cell)
         for number in range(config.objects):
-            kept = []
+            steps = []
             for _ in range(config.glimpses):
                 mean = torch.tanh(config.pace * self.location(second[0]))
                 expected = self.baseline(second[0].detach())[:, 0]
-                drawn = mean.detach() + (config.std * torch.randn_like(mean) if drawing else 0.0)
-                place = drawn.clamp(-1, 1)
+                sample = mean.detach() + (config.std * torch.randn_like(mean) if drawing else 0.0)
+                place = sample.clamp(-1, 1)
                 first = self.first(self.glimpse(place, image), first)
                 second = self.second(first[0].detach(), second)
-                kept.append((place, log_normal(drawn, mean, config.std), expected, first[0]))
-            place, chosen, expected, seen = map(torch.stack, zip(*kept))
-            scores = self.output(seen).to(image.dtype)  # in the dtype of the sums of the loss, also under autocast
+                steps.append((place, log_normal(sample, mean, config.std), expected, first[0]))
+            place, log_density, expected, features = map(torch.stack, zip(*steps))
+            scores = self.output(features).to(image.dtype)  # in the dtype of the sums of the loss, also under autocast
             log_prob = scores.log_softmax(-1)
-            yield Object(rows, place, chosen, expected, log_prob)
+            yield Object(rows, place, log_density, expected, log_prob)
             if target is not None and number + 1 < config.objects:
                 right = log_prob[-1].argmax(-1) == target[rows, number]
                 going = right & (target[rows, number + 1] >= 0)
@@ -226,17 +226,17 @@ class Reader(nn.Module):
         """The terms of the loss of each image: ``nll``, ``error``, ``baseline`` and ``reinforce``, each (B,)."""
         glimpses = list(self.look(image, True, target))
         reward, nll = image.new_zeros(len(target), self.config.objects), image.new_zeros(len(target))
-        for number, each in enumerate(glimpses):
-            wanted = target[each.rows, number]
-            reward[each.rows, number] = (each.log_prob[-1].argmax(-1) == wanted).to(reward.dtype)
-            nll = nll.index_add(0, each.rows, -each.log_prob[-1].gather(1, wanted[:, None])[:, 0])
+        for number, item in enumerate(glimpses):
+            label = target[item.rows, number]
+            reward[item.rows, number] = (item.log_prob[-1].argmax(-1) == label).to(reward.dtype)
+            nll = nll.index_add(0, item.rows, -item.log_prob[-1].gather(1, label[:, None])[:, 0])
         error = (reward.sum(1) < (target >= 0).sum(1)).to(reward.dtype)
         ahead = reward.flip(1).cumsum(1).flip(1)  # the objects that are read right from each on
-        made = {"nll": nll, "error": error}
-        for number, each in enumerate(glimpses):
-            for name, term in policy_terms(each.chosen, each.expected, ahead[each.rows, number]).items():
-                made[name] = made.get(name, torch.zeros_like(nll)).index_add(0, each.rows, term)
-        return made
+        terms = {"nll": nll, "error": error}
+        for number, item in enumerate(glimpses):
+            for name, term in policy_terms(item.chosen, item.expected, ahead[item.rows, number]).items():
+                terms[name] = terms.get(name, torch.zeros_like(nll)).index_add(0, item.rows, term)
+        return terms
 
 
 class DRAM(nn.Module):
@@ -271,29 +271,29 @@ class DRAM(nn.Module):
         if target.ndim != 2 or target.shape[1] != config.objects:
             raise ValueError(f"target is {tuple(target.shape)}, but {config.objects} objects are read")
         if self.training:
-            many, wanted = repeated(image, config.rollouts), repeated(target, config.rollouts)
+            images, targets = repeated(image, config.rollouts), repeated(target, config.rollouts)
             terms = [
-                reader.terms(many, order)
-                for reader, order in zip(self._readers(), (wanted, objects.reverse(wanted, config.end)))
+                reader.terms(images, order)
+                for reader, order in zip(self._readers(), (targets, objects.reverse(targets, config.end)))
             ]
-            each = {
+            measures = {
                 name: torch.stack([term[name] for term in terms]).sum(0).unflatten(0, (-1, config.rollouts)).mean(1)
                 for name in terms[0]
             }
-            each["error"] = each["error"] / len(terms)
-            each["loss"] = each["nll"] + each["baseline"] + config.reinforce * each["reinforce"]
+            measures["error"] = measures["error"] / len(terms)
+            measures["loss"] = measures["nll"] + measures["baseline"] + config.reinforce * measures["reinforce"]
         else:
             log_probs, locations = self._read(image)
-            chosen, _ = objects.likeliest(log_probs, config.end)
+            numbers, _ = objects.likeliest(log_probs, config.end)
             orders = (target, objects.reverse(target, config.end))
             nll = torch.stack([objects.nll(log_prob, order) for log_prob, order in zip(log_probs, orders)]).sum(0)
-            wrong = (chosen != objects.without_end(target, config.end)).any(1).to(image.dtype)
-            each = {"loss": nll, "nll": nll, "error": wrong}
+            wrong = (numbers != objects.without_end(target, config.end)).any(1).to(image.dtype)
+            measures = {"loss": nll, "nll": nll, "error": wrong}
             if config.objects > 1 and not config.end:
                 x = locations[..., 0].mean((2, 3))  # (B, S)
-                each["ordered"] = (x[:, 0] < x[:, 1]).to(image.dtype)
+                measures["ordered"] = (x[:, 0] < x[:, 1]).to(image.dtype)
         share, count = 1 / max(len(target), 1), image.new_tensor(float(len(target)))
-        return {"count": count, **{name: value.sum() * share for name, value in each.items()}}
+        return {"count": count, **{name: value.sum() * share for name, value in measures.items()}}
 
     def _read(self, image: Tensor) -> tuple[list[Tensor], Tensor]:
         """(B, S, classes): log-probabilities of the objects, mean over runs, for each reader; and where the first
@@ -302,11 +302,13 @@ class DRAM(nn.Module):
         log_probs, places = [], None
         for reader in self._readers():
             glimpses = list(reader.look(repeated(image, runs), self.config.test_rollouts > 0))
-            each = torch.stack([one.log_prob[-1] for one in glimpses], 1).unflatten(0, (-1, runs))
-            # each is (B, runs, S, classes)
-            log_probs.append(each.exp().mean(1).clamp_min(1e-30).log() if runs > 1 else each[:, 0])
+            object_log_probs = torch.stack([item.log_prob[-1] for item in glimpses], 1).unflatten(0, (-1, runs))
+            # object_log_probs is (B, runs, S, classes)
+            log_probs.append(
+                object_log_probs.exp().mean(1).clamp_min(1e-30).log() if runs > 1 else object_log_probs[:, 0]
+            )
             if places is None:
-                places = torch.stack([one.location for one in glimpses]).permute(2, 0, 1, 3)  # (B · runs, S, N, 2)
+                places = torch.stack([item.location for item in glimpses]).permute(2, 0, 1, 3)  # (B · runs, S, N, 2)
                 places = places.unflatten(0, (-1, runs)).transpose(1, 2)
         assert places is not None
         return log_probs, places
@@ -318,8 +320,8 @@ class DRAM(nn.Module):
         config = self.config
         check_images(batch["image"], config.channels, config.height, config.width)
         log_probs, _ = self._read(batch["image"])
-        chosen, probabilities = objects.likeliest(log_probs, config.end)
-        return probabilities[:, 0] if config.objects == 1 else {"chosen": chosen, "probabilities": probabilities}
+        numbers, probabilities = objects.likeliest(log_probs, config.end)
+        return probabilities[:, 0] if config.objects == 1 else {"chosen": numbers, "probabilities": probabilities}
 
     def seen(self, batch: Batch) -> dict[str, Tensor]:
         """What the picture shows, of the first reader along the means: ``image`` (B, C, height, width); ``location``
@@ -329,16 +331,16 @@ class DRAM(nn.Module):
         config, image = self.config, batch["image"]
         reader = self._readers()[0]
         glimpses = list(reader.look(image, False))
-        location = torch.cat([each.location for each in glimpses])
+        location = torch.cat([item.location for item in glimpses])
         patches = [reader.glimpse.retina(place, image).context for place in location]
-        said = torch.stack([each.log_prob[-1].argmax(-1) for each in glimpses], 1)  # (B, S)
-        ends = (said == config.classes - 1) & config.end
+        classes = torch.stack([item.log_prob[-1].argmax(-1) for item in glimpses], 1)  # (B, S)
+        ends = (classes == config.classes - 1) & config.end
         read = torch.where(ends.any(1), ends.int().argmax(1) + 1, config.objects)
         return {
             "image": image,
             "location": location.transpose(0, 1),
             "patch": torch.stack(patches, 1),
-            "probability": torch.cat([each.log_prob for each in glimpses]).exp().transpose(0, 1),
+            "probability": torch.cat([item.log_prob for item in glimpses]).exp().transpose(0, 1),
             "sides": config.size * 2 ** torch.arange(config.scales),
             "object": torch.arange(config.objects).repeat_interleave(config.glimpses),
             "length": read * config.glimpses,
@@ -364,6 +366,6 @@ def _work(module: nn.Module, side: tuple[int, ...] = (0, 0)) -> int:
         if isinstance(layer, nn.Conv2d):
             pads = (0, 0) if isinstance(layer.padding, str) else layer.padding
             reach = zip(side, layer.kernel_size, layer.stride, pads)
-            side = tuple((each + 2 * pad - kernel) // stride + 1 for each, kernel, stride, pad in reach)
+            side = tuple((length + 2 * pad - kernel) // stride + 1 for length, kernel, stride, pad in reach)
             total += layer.weight.numel() * side[0] * side[1]
     return total

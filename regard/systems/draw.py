@@ -196,8 +196,8 @@ class DRAW(nn.Module):
         config, batch = self.config, len(noise)
         encoder, decoder = self._start(self.encoder_start, batch), self._start(self.decoder_start, batch)
         canvas = self.canvas_start.expand(batch, -1, -1, -1)
-        for drawn in noise.unbind(1):
-            z, kl, read, write = drawn, noise.new_zeros(batch), None, None
+        for sample in noise.unbind(1):
+            z, kl, read, write = sample, noise.new_zeros(batch), None, None
             if image is not None:
                 both = torch.cat([image, image - torch.sigmoid(canvas)], 1)
                 if config.attention:
@@ -206,7 +206,7 @@ class DRAW(nn.Module):
                 encoder = self.encoder(torch.cat([both.flatten(1), decoder[0]], -1), encoder)
                 mean, log_deviation = self.posterior(encoder[0]).chunk(2, -1)
                 deviation = log_deviation.exp()
-                z = mean + deviation * drawn
+                z = mean + deviation * sample
                 kl = 0.5 * (mean.square() + deviation.square() - 2 * log_deviation - 1).sum(-1)
             decoder = self.decoder(z, decoder)
             stroke = self.paint(decoder[0])
@@ -251,9 +251,9 @@ class DRAW(nn.Module):
         self._check(batch["image"])
         if self.config.goal == "generate":
             return self._drawing(self.steps(batch["image"], self._noise(batch)))
-        seen = list(self.glimpses(batch["image"]))
-        patch = torch.stack([patch for _, _, patch in seen], 1) if self.config.attention else None
-        return Drawing(None, self._boxes([place for _, place, _ in seen], self.config.read), None, patch)
+        glimpses = list(self.glimpses(batch["image"]))
+        patch = torch.stack([patch for _, _, patch in glimpses], 1) if self.config.attention else None
+        return Drawing(None, self._boxes([place for _, place, _ in glimpses], self.config.read), None, patch)
 
     @torch.no_grad()
     def imagine(self, count: int, *, generator: torch.Generator | None = None) -> Drawing:
@@ -270,32 +270,32 @@ class DRAW(nn.Module):
         return Drawing(canvas, self._boxes(read, self.config.read), self._boxes(write, self.config.write))
 
     def _boxes(self, places: list[Tensor | None], filters: int) -> Tensor | None:
-        known = [place for place in places if place is not None]
-        return box(torch.stack(known, 1), filters, self.config.height, self.config.width) if known else None
+        present = [place for place in places if place is not None]
+        return box(torch.stack(present, 1), filters, self.config.height, self.config.width) if present else None
 
     def _start(self, start: Tensor, batch: int) -> tuple[Tensor, Tensor]:
         hidden, cell = start.unbind()
         return hidden.expand(batch, -1), cell.expand(batch, -1)
 
     def _noise(self, batch: Batch) -> Tensor:
-        image, wanted = batch["image"], (len(batch["image"]), self.config.steps, self.config.latent)
+        image, shape = batch["image"], (len(batch["image"]), self.config.steps, self.config.latent)
         noise = batch.get("noise")
         if noise is None:
-            return torch.randn(wanted, device=image.device, dtype=self.canvas_start.dtype)
-        if noise.shape != wanted:
-            raise ValueError(f"noise is {tuple(noise.shape)}, but these images need {wanted}")
+            return torch.randn(shape, device=image.device, dtype=self.canvas_start.dtype)
+        if noise.shape != shape:
+            raise ValueError(f"noise is {tuple(noise.shape)}, but these images need {shape}")
         return noise
 
     def _check(self, image: Tensor) -> None:
-        wanted = (self.config.channels, self.config.height, self.config.width)
-        if image.ndim != 4 or tuple(image.shape[1:]) != wanted:
-            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {wanted})")
+        shape = (self.config.channels, self.config.height, self.config.width)
+        if image.ndim != 4 or tuple(image.shape[1:]) != shape:
+            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {shape})")
 
 
-def _begin(cell: nn.LSTMCell, seen: int) -> None:
+def _begin(cell: nn.LSTMCell, inputs: int) -> None:
     """Weights that keep the variance of the first ``seen`` inputs, and open forget gates. With PyTorch's default, which
     is small where inputs are many, the patch hardly reaches the code, and noise drowns it."""
-    nn.init.normal_(cell.weight_ih[:, :seen], std=seen**-0.5)
+    nn.init.normal_(cell.weight_ih[:, :inputs], std=inputs**-0.5)
     for bias in (cell.bias_ih, cell.bias_hh):
         nn.init.zeros_(bias)
     nn.init.ones_(cell.bias_ih[cell.hidden_size : 2 * cell.hidden_size])

@@ -81,7 +81,7 @@ class Read(nn.Module):
     def __init__(self, width: int, config: Config):
         super().__init__()
         widths = [width, *[2 * config.hidden] * (config.layers - 1)]
-        self.layers = nn.ModuleList(Bidirectional(each, config.hidden) for each in widths)
+        self.layers = nn.ModuleList(Bidirectional(input_width, config.hidden) for input_width in widths)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
@@ -119,13 +119,13 @@ class Drqa(nn.Module):
         """The loss, ``nll``, of a batch; ``accuracy`` is the share of exactly right spans."""
         starts, ends, _, _ = self._read(batch)
         first, last = batch["first"], batch["last"]
-        each = nll_loss(starts, first, ignore_index=-1, reduction="none")
-        each = each + nll_loss(ends, last, ignore_index=-1, reduction="none")
+        losses = nll_loss(starts, first, ignore_index=-1, reduction="none")
+        losses = losses + nll_loss(ends, last, ignore_index=-1, reduction="none")
         begin, end, _ = best_span(starts.detach(), ends.detach(), self.config.longest)
         labelled = first >= 0
         count = labelled.sum()
         units = count.clamp(min=1)
-        nll, right = each.sum() / units, (begin == first) & (end == last) & labelled
+        nll, right = losses.sum() / units, (begin == first) & (end == last) & labelled
         return {"loss": nll, "count": count, "nll": nll.detach(), "accuracy": right.sum() / units}
 
     @torch.no_grad()
@@ -139,17 +139,17 @@ class Drqa(nn.Module):
     def _read(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """log P_start and log P_end (B, S), both looks (B, 2, S), and b (B, Q)."""
         lengths, question_lengths = batch["document_lengths"], batch["question_lengths"]
-        there, known = masks.lengths(lengths), masks.lengths(question_lengths)
+        document_mask, question_mask = masks.lengths(lengths), masks.lengths(question_lengths)
         words, question = self.dropout(self.words(batch["document"])), self.dropout(self.words(batch["question"]))
         query, key = torch.relu(self.aligned(words)), torch.relu(self.aligned(question))
-        inputs = [words, self.align(query, key, question, mask=known).context]
+        inputs = [words, self.align(query, key, question, mask=question_mask).context]
         if self.config.features:
             inputs.append(batch["features"].to(words.dtype))
         document = self.document(torch.cat(inputs, -1), lengths)
         question = self.question(question, question_lengths)
-        pooled = self.pool(self.weight.expand(len(question), 1, -1), question, mask=known, weights=True)
-        first = self.start(pooled.context, document, mask=there, weights=True)
-        last = self.end(pooled.context, document, mask=there, weights=True)
+        pooled = self.pool(self.weight.expand(len(question), 1, -1), question, mask=question_mask, weights=True)
+        first = self.start(pooled.context, document, mask=document_mask, weights=True)
+        last = self.end(pooled.context, document, mask=document_mask, weights=True)
         looks = torch.cat([first.weights, last.weights], 1)
         starts, ends = looks.clamp(min=torch.finfo(looks.dtype).tiny).log().unbind(1)
         return starts, ends, looks, pooled.weights[:, 0]

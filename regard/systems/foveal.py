@@ -174,17 +174,17 @@ class Foveal(nn.Module):
         fixed = self.fixate(batch["image"])
         nlls = -fixed.log_prob.gather(-1, label[:, None, None].expand(-1, config.fixations, 1))[..., 0]  # (B, K)
         wrong = (fixed.log_prob.argmax(-1) != label[:, None]).to(nlls.dtype)
-        each = {"loss": nlls.mean(1), "nll": nlls[:, -1], "error": wrong[:, -1]}
-        each |= {f"error_{k + 1}": wrong[:, k] for k in range(config.fixations)}
+        terms = {"loss": nlls.mean(1), "nll": nlls[:, -1], "error": wrong[:, -1]}
+        terms |= {f"error_{k + 1}": wrong[:, k] for k in range(config.fixations)}
         if self.training and config.policy == "learned":
             target = self._worth(batch["image"], fixed, label)
-            each["controller"] = -(target * fixed.scores.log_softmax(-1)).sum(-1).mean(1)
-            each["loss"] = each["loss"] + each["controller"]
+            terms["controller"] = -(target * fixed.scores.log_softmax(-1)).sum(-1).mean(1)
+            terms["loss"] = terms["loss"] + terms["controller"]
         if self.training and config.generative:
-            each["generative"] = self._divergence(fixed, label)
-            each["loss"] = each["loss"] + config.generative * each["generative"]
+            terms["generative"] = self._divergence(fixed, label)
+            terms["loss"] = terms["loss"] + config.generative * terms["generative"]
         share, count = 1 / max(len(label), 1), nlls.new_tensor(float(len(label)))
-        return {"count": count, **{name: value.sum() * share for name, value in each.items()}}
+        return {"count": count, **{name: value.sum() * share for name, value in terms.items()}}
 
     def fixate(self, image: Tensor) -> Seen:
         """Fixation after fixation over images (B, C, height, width)."""
@@ -194,7 +194,7 @@ class Foveal(nn.Module):
         summed = image.new_zeros(count, config.hidden)
         visits = image.new_zeros(count, places)
         log_prob = self.posterior(summed)
-        kept = []
+        fixations = []
         for _ in range(config.fixations):
             place = torch.rand_like(visits).masked_fill(visits > 0, -1.0).argmax(-1)
             if config.policy == "learned":
@@ -207,13 +207,13 @@ class Foveal(nn.Module):
             summed = summed + self.drive(pixels, place)
             log_prob = self.posterior(summed)
             visits = visits + functional.one_hot(place, places).to(visits.dtype)
-            kept.append((place, pixels, summed, log_prob, scores))
-        return Seen(*(torch.stack(part, 1) for part in zip(*kept)))
+            fixations.append((place, pixels, summed, log_prob, scores))
+        return Seen(*(torch.stack(part, 1) for part in zip(*fixations)))
 
     def look(self, location: Tensor, image: Tensor) -> Tensor:
         """(…, R): the cells of fovea and periphery at a location (…, 2) of an image (…, C, height, width)."""
-        seen = self.retina(location.to(image.dtype), image).context  # (…, C, scales, size, size)
-        return seen[..., self.once].flatten(-2)
+        patches = self.retina(location.to(image.dtype), image).context  # (…, C, scales, size, size)
+        return patches[..., self.once].flatten(-2)
 
     def drive(self, pixels: Tensor, place: Tensor) -> Tensor:
         """W(p) x = P diag(z(p)) F x of pixels (…, R) at places (…) → (…, H)."""
@@ -256,8 +256,8 @@ class Foveal(nn.Module):
             active = torch.sigmoid(fixed.inputs + self.hidden_bias + self.by_class[labels])
             hidden = torch.bernoulli(active)
             gates = self.gates[fixed.places].sigmoid()
-            made = torch.sigmoid(self.pixel_bias + (hidden @ self.out * gates) @ self.into)
-            pixels = torch.bernoulli(made)
+            reconstruction = torch.sigmoid(self.pixel_bias + (hidden @ self.out * gates) @ self.into)
+            pixels = torch.bernoulli(reconstruction)
             shares = (hidden @ self.by_class.T + self.class_bias).log_softmax(-1).exp()
             others = torch.multinomial(shares.flatten(0, 1), 1).view_as(labels)
         real = self._joint(before, fixed.pixels, fixed.places, labels)
@@ -290,7 +290,7 @@ class Foveal(nn.Module):
 
     def multiplications(self) -> int:
         """Multiplications for one image."""
-        each = self.into.numel() + self.out.numel()
+        count = self.into.numel() + self.out.numel()
         if self.config.policy == "learned":
-            each += self.controller.weight.numel()
-        return self.config.fixations * each
+            count += self.controller.weight.numel()
+        return self.config.fixations * count

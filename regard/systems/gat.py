@@ -183,12 +183,12 @@ def dropped(nodes: Tensor, share: float) -> Tensor:
     if not share:
         return nodes
     if nodes.layout == torch.strided:
-        return nodes * _kept(nodes, share)
-    values = nodes.values() * _kept(nodes.values(), share)
+        return nodes * _dropout_mask(nodes, share)
+    values = nodes.values() * _dropout_mask(nodes.values(), share)
     return _csr(nodes, values)
 
 
-def _kept(values: Tensor, share: float) -> Tensor:
+def _dropout_mask(values: Tensor, share: float) -> Tensor:
     """The dropout mask: 0 or 1 / (1 − share). On the CPU torch draws number by number; a hash is much faster."""
     if values.device.type == "cpu":
         return kernels.edges.drawn(torch.randint(2**32, (2,)), values.shape, share).to(values.dtype)

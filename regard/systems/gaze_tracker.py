@@ -130,12 +130,12 @@ class GazeTracker(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        seen = config.channels * config.cells**2
+        inputs = config.channels * config.cells**2
         self.sensor = Bilinear(align_corners=False)
         self.weigh = regard.Attention(Gaussian(config.bandwidth))
-        self.into = nn.Parameter(torch.randn(config.hidden, seen) * seen**-0.5)
+        self.into = nn.Parameter(torch.randn(config.hidden, inputs) * inputs**-0.5)
         self.hidden_bias = nn.Parameter(torch.zeros(config.hidden))
-        self.pixel_bias = nn.Parameter(torch.zeros(seen))
+        self.pixel_bias = nn.Parameter(torch.zeros(inputs))
         reach = 1 - config.share
         self.register_buffer("gazes", _square(config.grid, reach), persistent=False)
         self.register_buffer("fine", _square(13, reach), persistent=False)
@@ -146,21 +146,24 @@ class GazeTracker(nn.Module):
         frames, boxes = batch["frames"], batch["boxes"]
         count, length = frames.shape[:2]
         row = torch.arange(count, device=frames.device)
-        chosen = (torch.rand(count, device=frames.device) * (length - 1)).long() + 1
+        frame = (torch.rand(count, device=frames.device) * (length - 1)).long() + 1
         gaze = (2 * torch.rand(count, 2, device=frames.device) - 1).to(frames) * (1 - self.config.share)
         offset = 3 * self.config.noise * torch.randn(count, self.config.particles, 2, device=frames.device).to(frames)
-        true = boxes[row, chosen]
+        true = boxes[row, frame]
         around = torch.cat(
             [_centre(true)[:, None] + offset * true[:, None, 2:], true[:, None, 2:].expand_as(offset)], -1
         )
         template = self.look(frames[:, 0], _states(boxes[:, :1]), gaze)
-        seen = self.look(frames[row, chosen], around, gaze)
-        context = self.weigh(self.features(template), self.features(seen), offset).context[:, 0]  # (B, 2)
+        candidates = self.look(frames[row, frame], around, gaze)
+        context = self.weigh(self.features(template), self.features(candidates), offset).context[:, 0]  # (B, 2)
         near = context.square().sum(-1)
-        divergence = self._divergence(torch.cat([template, seen[:, :8]], 1)).mean(1)
-        each = {"loss": divergence + self.config.tuning * near, "near": near.sqrt(), "divergence": divergence}
+        divergence = self._divergence(torch.cat([template, candidates[:, :8]], 1)).mean(1)
+        measures = {"loss": divergence + self.config.tuning * near, "near": near.sqrt(), "divergence": divergence}
         share = 1 / max(count, 1)
-        return {"count": near.new_tensor(float(count)), **{name: value.sum() * share for name, value in each.items()}}
+        return {
+            "count": near.new_tensor(float(count)),
+            **{name: value.sum() * share for name, value in measures.items()},
+        }
 
     def look(self, image: Tensor, states: Tensor, gaze: Tensor) -> Tensor:
         """(B, N, seen): glimpses of unit variance at the gaze (B, 2) of boxes (B, N, 4), centre and size."""
@@ -177,13 +180,13 @@ class GazeTracker(nn.Module):
 
     def _read(self, image: Tensor, middle: Tensor, half: Tensor, cells: int) -> Tensor:
         """(B, N, C, cells, cells): image read in boxes of centres and halves (B, N, 2)."""
-        count, many = middle.shape[:2]
+        count, box_count = middle.shape[:2]
         steps = (torch.arange(cells, device=image.device) + 0.5) / cells * 2 - 1
         grid = torch.stack(torch.meshgrid(steps, steps, indexing="xy"), -1).to(image)  # (cells, cells, 2)
         place = middle[:, :, None, None] + grid * half[:, :, None, None]
-        grid = (2 * place / _edge(image) - 1).reshape(count, many * cells, cells, 2)
-        seen = self.sensor(grid, image).context  # (B, C, N·cells, cells)
-        return seen.reshape(count, -1, many, cells, cells).transpose(1, 2)
+        grid = (2 * place / _edge(image) - 1).reshape(count, box_count * cells, cells, 2)
+        patches = self.sensor(grid, image).context  # (B, C, N·cells, cells)
+        return patches.reshape(count, -1, box_count, cells, cells).transpose(1, 2)
 
     def features(self, seen: Tensor) -> Tensor:
         """h (…, hidden) of glimpses (…, seen)."""
@@ -194,19 +197,21 @@ class GazeTracker(nn.Module):
         hidden = functional.softplus(seen @ self.into.T + self.hidden_bias).sum(-1)
         return (seen - self.pixel_bias).square().sum(-1) / 2 - hidden
 
-    def _divergence(self, seen: Tensor) -> Tensor:
+    def _divergence(self, glimpses: Tensor) -> Tensor:
         with torch.no_grad():
-            hidden = torch.bernoulli(self.features(seen))
-            made = hidden @ self.into + self.pixel_bias
-            made = made + torch.randn_like(made)
-        return (self.free_energy(seen) - self.free_energy(made)) / seen.shape[-1]
+            hidden = torch.bernoulli(self.features(glimpses))
+            reconstructed = hidden @ self.into + self.pixel_bias
+            reconstructed = reconstructed + torch.randn_like(reconstructed)
+        return (self.free_energy(glimpses) - self.free_energy(reconstructed)) / glimpses.shape[-1]
 
     def _estimate(
         self, image: Tensor, states: Tensor, gaze: Tensor, templates: list[tuple[float, Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The estimate (B, 4), the weights (B, N) of particles, the reward (B,) of the gaze and the probability (B,)
         that the target was seen. A template is a prior, an image and a box in it."""
-        query = torch.cat([self.features(self.look(known, box, gaze)) for _, known, box in templates], 1)  # (B, K, E)
+        query = torch.cat(
+            [self.features(self.look(template_image, box, gaze)) for _, template_image, box in templates], 1
+        )  # (B, K, E)
         out = self.weigh(query, self.features(self.look(image, states, gaze)), states, weights=True)
         assert out.weights is not None and out.scores is not None
         prior = query.new_tensor([share for share, _, _ in templates])
@@ -233,7 +238,7 @@ class GazeTracker(nn.Module):
             whole = torch.cat([_edge(recent) / 2, _edge(recent)]).expand(count, 1, 4)
             templates = [(1 - config.recent, frames[:, 0], first), (config.recent, recent, whole)]
         policy = _Policy(self, count, frames)
-        boxes, kept = [first[:, 0]], []
+        boxes, steps = [first[:, 0]], []
         for image in frames.unbind(1)[1:]:
             moved = config.noise * torch.randn(count, config.particles, 2, device=frames.device).to(frames)
             speed = config.inertia * speed + config.drift * torch.randn_like(moved) * states[..., 2:]
@@ -246,22 +251,22 @@ class GazeTracker(nn.Module):
             estimate, weights, reward, sure = self._estimate(image, states, gaze, templates)
             everywhere = []
             if config.policy == "hedge":
-                for each in self.gazes.to(frames):
-                    everywhere.append(self._estimate(image, states, each.expand(count, 2), templates)[2])
+                for place in self.gazes.to(frames):
+                    everywhere.append(self._estimate(image, states, place.expand(count, 2), templates)[2])
             policy.learn(reward, everywhere)
             if config.adapt:
                 rate = config.adapt * sure[:, None, None, None]
                 recent = recent + rate * (self.cut(image, estimate[:, None]) - recent)
                 templates[1] = (config.recent, recent, whole)
-            kept.append((gaze, reward, states, weights, surface))
+            steps.append((gaze, reward, states, weights, surface))
             boxes.append(estimate)
             comb = (torch.arange(config.particles).to(weights) + torch.rand_like(weights[:, :1])) / config.particles
-            drawn = torch.searchsorted(weights.cumsum(-1), comb).clamp_max(config.particles - 1)
-            states, speed = (each.gather(1, drawn[..., None].expand_as(each)) for each in (states, speed))
+            resampled = torch.searchsorted(weights.cumsum(-1), comb).clamp_max(config.particles - 1)
+            states, speed = (tensor.gather(1, resampled[..., None].expand_as(tensor)) for tensor in (states, speed))
         names = ("gaze", "reward", "particles", "weights", "surface")
         path = torch.stack(boxes, 1)
         box = torch.cat([path[..., :2] - path[..., 2:] / 2, path[..., 2:]], -1)
-        return {"box": box, **{name: torch.stack(part, 1) for name, part in zip(names, zip(*kept))}}
+        return {"box": box, **{name: torch.stack(part, 1) for name, part in zip(names, zip(*steps))}}
 
 
 class _Policy:
@@ -271,54 +276,54 @@ class _Policy:
         self.config, self.count = model.config, count
         self.places = (model.fine if self.config.policy == "ucb" else model.gazes).to(like)
         self.gain = like.new_zeros(count, len(self.places))
-        self.looked: list[Tensor] = []
+        self.past_places: list[Tensor] = []
         self.rewards: list[Tensor] = []
         self.chance = torch.full_like(self.gain, 1 / len(self.places))
 
     def choose(self) -> tuple[Tensor, Tensor]:
         """The gaze (B, 2), and the expected value of all gazes, (B, rows, columns)."""
-        config, many = self.config, len(self.places)
+        config, count = self.config, len(self.places)
         surface = self.chance
         if config.policy == "ucb":
             surface, deviation = self._process()
-            self.chosen = (surface + config.optimism * deviation + 1e-4 * torch.rand_like(surface)).argmax(-1)
+            self.choice = (surface + config.optimism * deviation + 1e-4 * torch.rand_like(surface)).argmax(-1)
         else:
             if config.policy == "hedge":
                 self.chance = (config.rate * self.gain).log_softmax(-1).exp()
             elif config.policy == "exp3":
-                spread = (config.rate * self.gain / many).log_softmax(-1).exp()
-                self.chance = (1 - config.rate) * spread + config.rate / many
+                spread = (config.rate * self.gain / count).log_softmax(-1).exp()
+                self.chance = (1 - config.rate) * spread + config.rate / count
             surface = self.chance
-            self.chosen = torch.multinomial(self.chance, 1)[:, 0]
-        side = round(many**0.5)
-        return self.places[self.chosen], surface.view(self.count, side, side)
+            self.choice = torch.multinomial(self.chance, 1)[:, 0]
+        side = round(count**0.5)
+        return self.places[self.choice], surface.view(self.count, side, side)
 
     def learn(self, reward: Tensor, everywhere: list[Tensor]) -> None:
         """The reward (B,) of the gaze that was chosen, or of all of them."""
         if everywhere:
             self.gain = self.gain + torch.stack(everywhere, -1)
         elif self.config.policy == "exp3":
-            chance = self.chance.gather(1, self.chosen[:, None])[:, 0]
-            self.gain = self.gain.scatter_add(1, self.chosen[:, None], (reward / chance)[:, None])
-        self.looked = [*self.looked, self.places[self.chosen]][-self.config.kept :]
+            chance = self.chance.gather(1, self.choice[:, None])[:, 0]
+            self.gain = self.gain.scatter_add(1, self.choice[:, None], (reward / chance)[:, None])
+        self.past_places = [*self.past_places, self.places[self.choice]][-self.config.kept :]
         self.rewards = [*self.rewards, reward][-self.config.kept :]
 
     def _process(self) -> tuple[Tensor, Tensor]:
         """Mean and deviation (B, places) of a Gaussian process over log rewards, given those seen."""
-        if not self.looked:
+        if not self.past_places:
             return torch.zeros_like(self.gain), torch.ones_like(self.gain)
-        places, rewards = torch.stack(self.looked, 1), torch.stack(self.rewards, 1).clamp_min(1e-30).log()
+        places, rewards = torch.stack(self.past_places, 1), torch.stack(self.rewards, 1).clamp_min(1e-30).log()
         middle = rewards.mean(1, keepdim=True)
         spread = rewards.std(1, keepdim=True, unbiased=False) + 0.1
-        known = _kernel(places, places) + 0.3 * torch.eye(places.shape[1]).to(places)
+        covariance = _kernel(places, places) + 0.3 * torch.eye(places.shape[1]).to(places)
         cross = _kernel(self.places.expand(self.count, -1, -1), places)  # (B, places, n)
-        solved = torch.cholesky_solve(cross.mT, torch.linalg.cholesky(known))  # (B, n, places)
+        solved = torch.cholesky_solve(cross.mT, torch.linalg.cholesky(covariance))  # (B, n, places)
         mean = (((rewards - middle) / spread)[:, None] @ solved)[:, 0]
         return mean, (1 - (cross.mT * solved).sum(1)).clamp_min(1e-6).sqrt()
 
 
-def _kernel(one: Tensor, other: Tensor) -> Tensor:
-    return torch.exp(-torch.cdist(one, other).square() / (2 * 0.3**2))
+def _kernel(first: Tensor, second: Tensor) -> Tensor:
+    return torch.exp(-torch.cdist(first, second).square() / (2 * 0.3**2))
 
 
 def _square(side: int, reach: float) -> Tensor:
@@ -330,9 +335,9 @@ def _centre(boxes: Tensor) -> Tensor:
     return boxes[..., :2] + boxes[..., 2:] / 2
 
 
-def _unit(seen: Tensor) -> Tensor:
+def _unit(pixels: Tensor) -> Tensor:
     """(..., pixels) less their mean, of unit variance."""
-    centred = seen - seen.mean(-1, keepdim=True)
+    centred = pixels - pixels.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + 1e-2).sqrt()
 
 

@@ -153,8 +153,8 @@ class Handwriting(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        seen, hidden = 3 + config.characters, config.hidden
-        cells = [nn.LSTMCell(seen + (hidden if number else 0), hidden) for number in range(config.layers)]
+        inputs, hidden = 3 + config.characters, config.hidden
+        cells = [nn.LSTMCell(inputs + (hidden if number else 0), hidden) for number in range(config.layers)]
         for cell in cells:
             _begin(cell)
         self.cells: Any = nn.ModuleList(cells)
@@ -207,32 +207,32 @@ class Handwriting(nn.Module):
         Args:
             share: what the gradient of the sum over points is multiplied by.
         """
-        given, limit = batch["points"][:, :-1].transpose(0, 1), self.config.clip_gates * share  # (T, B, 3)
-        if lstm.fits(given, self.output.weight):
-            states, phi = self._fused(given, batch, limit), None
+        points, limit = batch["points"][:, :-1].transpose(0, 1), self.config.clip_gates * share  # (T, B, 3)
+        if lstm.fits(points, self.output.weight):
+            states, phi = self._fused(points, batch, limit), None
             raw = products.linear(states, self.output.weight, self.output.bias)
         else:
-            outs, phi = self._plain(given, batch, limit)
+            outs, phi = self._plain(points, batch, limit)
             raw = self.output(outs)
         return raw.transpose(0, 1), phi
 
-    def _fused(self, given: Tensor, batch: Batch, limit: float) -> list[Tensor]:
-        seen, states, characters = [given], list[Tensor](), self.config.characters
+    def _fused(self, points: Tensor, batch: Batch, limit: float) -> list[Tensor]:
+        inputs, states, characters = [points], list[Tensor](), self.config.characters
         for number, cell in enumerate(self.cells):
             weight, recurrent, bias = cell.weight_ih, cell.weight_hh, cell.bias_ih + cell.bias_hh
             if number == 0 and characters:
                 weight, looks = weight.split([3, characters], 1)
                 recurrent = torch.cat([looks, recurrent], 1)
-                read, state = lstm.layer(seen, weight, bias, recurrent, self._window(batch), limit)
-                seen.append(read)
+                read, state = lstm.layer(inputs, weight, bias, recurrent, self._window(batch), limit)
+                inputs.append(read)
             else:
-                _, state = lstm.layer([*seen, *states[-1:]], weight, bias, recurrent, None, limit)
+                _, state = lstm.layer([*inputs, *states[-1:]], weight, bias, recurrent, None, limit)
             states.append(state)
         return states
 
-    def _plain(self, given: Tensor, batch: Batch, limit: float) -> tuple[Tensor, Tensor | None]:
+    def _plain(self, points: Tensor, batch: Batch, limit: float) -> tuple[Tensor, Tensor | None]:
         state, outs, phis = self.start(batch), list[Tensor](), list[Tensor]()
-        for point in given.unbind(0):
+        for point in points.unbind(0):
             state, phi = self._advance(point, state, limit)
             outs.append(torch.cat(state["hidden"], -1))
             if phi is not None:
@@ -246,10 +246,10 @@ class Handwriting(nn.Module):
         state: dict[str, Any] = {"hidden": zeros, "cell": list(zeros)}
         if self.config.characters:
             codes, lengths = self._text(batch)
-            known = functional.one_hot(codes, self.config.characters).to(self.output.weight)
-            there = torch.arange(codes.shape[1], device=codes.device) < lengths[:, None]
-            known = functional.pad(known * there[..., None], (0, 0, 0, 1))
-            state |= {"value": known, "mask": masks.lengths(lengths + 1), "kappa": self.window.start(known)}
+            characters = functional.one_hot(codes, self.config.characters).to(self.output.weight)
+            real = torch.arange(codes.shape[1], device=codes.device) < lengths[:, None]
+            characters = functional.pad(characters * real[..., None], (0, 0, 0, 1))
+            state |= {"value": characters, "mask": masks.lengths(lengths + 1), "kappa": self.window.start(characters)}
             state["read"] = new(size, self.config.characters)
         return state
 
@@ -267,8 +267,8 @@ class Handwriting(nn.Module):
             state["hidden"][number] = torch.sigmoid(o) * torch.tanh(state["cell"][number])
             if number == 0 and self.config.characters:
                 query = state["hidden"][0][:, None]
-                seen = self.window(query, state["value"], mask=state["mask"], state=state["kappa"])
-                state["kappa"], state["read"], phi = seen.state, seen.context[:, 0], seen.weights[:, 0]
+                attended = self.window(query, state["value"], mask=state["mask"], state=state["kappa"])
+                state["kappa"], state["read"], phi = attended.state, attended.context[:, 0], attended.weights[:, 0]
         return state, phi
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class Handwriting(nn.Module):
         """
         self._check(batch)
         primed, begins = batch["points"], batch["lengths"]
-        count, given, ends = len(seeds), primed.cpu().numpy(), begins.cpu().numpy()
+        count, primer, ends = len(seeds), primed.cpu().numpy(), begins.cpu().numpy()
         if len(primed) != count:
             raise ValueError(f"{count} seeds for {len(primed)} lines")
         last = ends + np.broadcast_to(np.asarray(most), (count,))
@@ -311,7 +311,7 @@ class Handwriting(nn.Module):
         text = self.config.characters > 0
         places = self._text(batch)[1].cpu().numpy() if text else np.zeros(count, int)
         rows, within = np.arange(count), np.arange(batch["text"].shape[1] + 1 if text else 1) < places[:, None]
-        up, primes = given[:, 0, 2] > 0.5, int(ends.max(initial=0))
+        up, primes = primer[:, 0, 2] > 0.5, int(ends.max(initial=0))
         for t in range(limit):
             phi, raw = pen.step(point)
             if text:
@@ -325,7 +325,7 @@ class Handwriting(nn.Module):
             pen.draw(noise[:, t], biases, next_point)
             if t < primes:
                 forced = t < ends
-                next_point[forced] = given[forced, t + 1]
+                next_point[forced] = primer[forced, t + 1]
             going &= t + 1 < last
             points.append(next_point.copy())
             expected.append(raw.copy())
@@ -336,10 +336,10 @@ class Handwriting(nn.Module):
                 break
         new = primed.new_zeros
         width = 1 + 6 * self.config.mixtures
-        drawn = torch.from_numpy(np.stack(points, 1)) if points else new(count, 0, 3)
+        written = torch.from_numpy(np.stack(points, 1)) if points else new(count, 0, 3)
         outputs = torch.from_numpy(np.stack(expected, 1)) if points else new(count, 0, width)
-        seen = None if not text else torch.from_numpy(np.stack(phis, 1)) if phis else new(count, 0, 1)
-        return Written(drawn, begins, torch.from_numpy(lengths), seen, outputs, torch.from_numpy(stopped))
+        weights = None if not text else torch.from_numpy(np.stack(phis, 1)) if phis else new(count, 0, 1)
+        return Written(written, begins, torch.from_numpy(lengths), weights, outputs, torch.from_numpy(stopped))
 
     def _pen(self, batch: Batch) -> Any:
         return _Fused(self, batch) if lstm.fits(batch["points"], self.output.weight) else _Plain(self, batch)
@@ -399,18 +399,18 @@ class _Plain:
         return np.zeros((len(point), 1)) if phi is None else phi.float().cpu().numpy(), self.raw.numpy()
 
     def draw(self, noise: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
-        count, given, b = self.model.config.mixtures, torch.from_numpy(noise), torch.from_numpy(bias)[:, None]
+        count, noise_rows, b = self.model.config.mixtures, torch.from_numpy(noise), torch.from_numpy(bias)[:, None]
         raw = self.raw.clone()
         raw[:, : 1 + count] *= 1 + b
         expected = self.model.mixture(raw)
         total = expected.log_weights.exp().cumsum(-1)
-        chosen = (total < given[:, :1] * total[:, -1:]).sum(-1).clamp(max=count - 1)
+        component = (total < noise_rows[:, :1] * total[:, -1:]).sum(-1).clamp(max=count - 1)
         rows = torch.arange(len(raw))
-        deviation = torch.exp(expected.log_deviation[rows, chosen] - b)
-        rho, (first, second) = expected.correlation[rows, chosen], given[:, 2:].unbind(-1)
+        deviation = torch.exp(expected.log_deviation[rows, component] - b)
+        rho, (first, second) = expected.correlation[rows, component], noise_rows[:, 2:].unbind(-1)
         along = torch.stack([first, rho * first + torch.sqrt(1 - rho.square()) * second], -1)
-        out[:, :2] = (expected.mean[rows, chosen] + deviation * along).numpy()
-        out[:, 2] = given[:, 1] < torch.sigmoid(expected.pen)
+        out[:, :2] = (expected.mean[rows, component] + deviation * along).numpy()
+        out[:, 2] = noise_rows[:, 1] < torch.sigmoid(expected.pen)
 
 
 def noise_of(seed: int, steps: int) -> np.ndarray:

@@ -143,7 +143,7 @@ class ImageToSet(nn.Module):
                 sizes = labels.round().sum(-1).long().clamp_max(self.config.most)
                 missed = cross_entropy(count, sizes, reduction="none")
                 loss = loss + self.config.cardinality_weight * missed
-            taken = self._taken(scores, count)
+            taken = self._predicted(scores, count)
         right, both = (taken * labels).sum(), taken.sum() + labels.sum()
         units = torch.tensor(len(labels), device=labels.device)
         loss = loss.mean()
@@ -155,32 +155,32 @@ class ImageToSet(nn.Module):
         (B, C), of a Transformer the greatest of its steps."""
         places = self._places(batch)
         if self.config.predictor == "transformer":
-            return self._named(places)
+            return self._labels_of(places)
         scores, count = self._scores(places)
-        taken = self._taken(scores, count)
+        taken = self._predicted(scores, count)
         order = scores.argsort(stable=True, dim=-1, descending=True)
         ranked = taken.gather(-1, order)
-        chosen = torch.where(ranked, order, -1)[:, : max(1, int(taken.sum(-1).max()))]
+        numbers = torch.where(ranked, order, -1)[:, : max(1, int(taken.sum(-1).max()))]
         shares = scores.log_softmax(-1).exp() if self.config.predictor == "td" else scores.sigmoid()
-        return {"chosen": chosen, "probabilities": shares}
+        return {"chosen": numbers, "probabilities": shares}
 
     def _augmented(self, batch: Batch) -> Batch:
         """A batch of training, mirrored and mixed."""
         name = "features" if "features" in batch else "image"
-        seen, labels = batch[name], batch["labels"]
+        inputs, labels = batch[name], batch["labels"]
         if self.config.mirrored:
             if name == "features":
-                side = round(seen.shape[1] ** 0.5)
-                other = seen.unflatten(1, (side, side)).flip(2).flatten(1, 2)
+                side = round(inputs.shape[1] ** 0.5)
+                mirror = inputs.unflatten(1, (side, side)).flip(2).flatten(1, 2)
             else:
-                other = seen.flip(-1)
-            chosen = torch.rand(len(seen), device=seen.device) < 0.5
-            seen = torch.where(chosen.view(-1, *[1] * (seen.ndim - 1)), other, seen)
+                mirror = inputs.flip(-1)
+            mirrored = torch.rand(len(inputs), device=inputs.device) < 0.5
+            inputs = torch.where(mirrored.view(-1, *[1] * (inputs.ndim - 1)), mirror, inputs)
         if self.config.mix:
             share = float(torch.distributions.Beta(self.config.mix, self.config.mix).sample())
-            order = torch.randperm(len(seen), device=seen.device)
-            seen, labels = (share * each + (1 - share) * each[order] for each in (seen, labels.to(seen)))
-        return {**batch, name: seen, "labels": labels}
+            order = torch.randperm(len(inputs), device=inputs.device)
+            inputs, labels = (share * tensor + (1 - share) * tensor[order] for tensor in (inputs, labels.to(inputs)))
+        return {**batch, name: inputs, "labels": labels}
 
     def _places(self, batch: Batch) -> Tensor:
         return self.dropout(self.places(self.dropout(self.grid(batch))))  # (B, L, dim)
@@ -242,7 +242,7 @@ class ImageToSet(nn.Module):
         taken = torch.cat([before, torch.zeros_like(before[..., :1])], -1)
         return logits.masked_fill(taken, torch.finfo(logits.dtype).min).log_softmax(-1).exp()
 
-    def _named(self, places: Tensor) -> dict[str, Tensor]:
+    def _labels_of(self, places: Tensor) -> dict[str, Tensor]:
         """Labels until the end is likelier than the next."""
         named, shares = self._walk(places, min(self.config.most, self.config.classes))
         ended = shares[..., -1] >= shares[..., :-1].amax(-1)
@@ -268,7 +268,7 @@ class ImageToSet(nn.Module):
         both = (shares * labels).sum(-1)
         return 1 - both / (shares.sum(-1) + labels.sum(-1) - both)
 
-    def _taken(self, scores: Tensor, count: Tensor | None) -> Tensor:
+    def _predicted(self, scores: Tensor, count: Tensor | None) -> Tensor:
         """(B, C): which labels are chosen."""
         ranked, order = scores.sort(dim=-1, descending=True, stable=True)
         place = torch.arange(scores.shape[-1], device=scores.device)

@@ -119,13 +119,13 @@ class Layer(nn.Module):
         )
         self.around_think = Residual(config)
 
-    def remember(self, places: Tensor, seen: Tensor, ingredients: Tensor, used: Tensor) -> dict[str, regard.Memory]:
+    def remember(self, places: Tensor, shown: Tensor, ingredients: Tensor, used: Tensor) -> dict[str, regard.Memory]:
         """Places (B, L, dim) and ingredients (B, K, dim) as keys and values; (B, L) and (B, K) say which exist."""
         if self.fusion == "concatenated":
             both = torch.cat([places, ingredients], 1)
-            return {"both": self.both.remember(both, mask=torch.cat([seen, used], 1))}
+            return {"both": self.both.remember(both, mask=torch.cat([shown, used], 1))}
         return {
-            "image": self.image.remember(places, mask=seen),
+            "image": self.image.remember(places, mask=shown),
             "ingredients": self.ingredients.remember(ingredients, mask=used),
         }
 
@@ -134,7 +134,7 @@ class Layer(nn.Module):
     ) -> tuple[Tensor, regard.Memory | None, dict[str, Tensor]]:
         """(B, T, dim) → (B, T, dim); with a cache of ``own`` words, one new position. Also the longer cache and, if
         wanted, the weights (B, H, T, S) of each attention to image or ingredients."""
-        cache, looked = own, {}
+        cache, attention_weights = own, {}
 
         def look_back(x: Tensor) -> Tensor:
             nonlocal cache
@@ -146,7 +146,7 @@ class Layer(nn.Module):
         def look(name: str, x: Tensor) -> Tensor:
             out = getattr(self, name)(x, memories[name], weights=weights)
             if weights:
-                looked[name] = out.weights
+                attention_weights[name] = out.weights
             return out.context
 
         x = self.around_own(x, look_back)
@@ -158,7 +158,7 @@ class Layer(nn.Module):
             names = ("image", "ingredients") if self.fusion == "image_first" else ("ingredients", "image")
             x = self.around_first(x, lambda x: look(names[0], x))
             x = self.around_second(x, lambda x: look(names[1], x))
-        return self.around_think(x, self.think), cache, looked
+        return self.around_think(x, self.think), cache, attention_weights
 
 
 class InverseCooking(nn.Module):
@@ -213,8 +213,8 @@ class InverseCooking(nn.Module):
             x, _, _ = layer(x, memory)
         losses = text.loss(self.norm(x), self.output, batch, self.config.label_smoothing)
         labels, real = batch["labels"], batch["has_image"]
-        each = binary_cross_entropy_with_logits(self._scores(grid), labels, reduction="none").sum(-1)
-        missed = (each * real).sum() / losses["count"].clamp_min(1)  # per word, as all numbers here
+        set_losses = binary_cross_entropy_with_logits(self._scores(grid), labels, reduction="none").sum(-1)
+        missed = (set_losses * real).sum() / losses["count"].clamp_min(1)  # per word, as all numbers here
         large = self.set.weight.square().sum() + self.places.weight.square().sum()
         loss = losses["loss"] + self.config.set_weight * missed + self.config.shrink * large
         return {**losses, "loss": loss, "set_nll": missed.detach()}
@@ -253,10 +253,10 @@ class InverseCooking(nn.Module):
     def _remember(self, grid: Tensor, batch: text.Batch) -> list[dict[str, regard.Memory]]:
         """What each layer looks at."""
         names, lengths = batch["ingredients"], batch["ingredient_lengths"]
-        seen = batch["shown"][:, None].expand(-1, grid.shape[1])
+        shown = batch["shown"][:, None].expand(-1, grid.shape[1])
         used = torch.arange(names.shape[1], device=names.device) < lengths[:, None]
         places, ingredients = self.dropout(self.places(grid)), self.dropout(self.ingredients(names))
-        return [layer.remember(places, seen, ingredients, used) for layer in self.layers]
+        return [layer.remember(places, shown, ingredients, used) for layer in self.layers]
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
         """Places and ingredients as keys and values of each layer; empty caches of words."""
@@ -272,20 +272,20 @@ class InverseCooking(nn.Module):
     def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """Logits (B, V) of the token after ``token`` (B,)."""
         x = self.words(token[:, None], first=state["own"][0].length)
-        caches, looked = [], {}
+        caches, by_attention = [], {}
         for number, (layer, memory, own) in enumerate(zip(self.layers, state["memories"], state["own"])):
-            x, cache, looked = layer(x, memory, own, weights=number == len(self.layers) - 1)
+            x, cache, by_attention = layer(x, memory, own, weights=number == len(self.layers) - 1)
             caches.append(cache)
-        seen = self._split({name: weights.mean(1)[:, 0] for name, weights in looked.items()}, state["looked"])
-        return self.output(self.norm(x))[:, 0], {"own": caches, "memories": state["memories"], "looked": seen}
+        by_axis = self._split({name: weights.mean(1)[:, 0] for name, weights in by_attention.items()}, state["looked"])
+        return self.output(self.norm(x))[:, 0], {"own": caches, "memories": state["memories"], "looked": by_axis}
 
     @staticmethod
-    def _split(looked: dict[str, Tensor], before: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _split(by_attention: dict[str, Tensor], before: dict[str, Tensor]) -> dict[str, Tensor]:
         """The weights of the last layer, means over heads, by axis: (B, L) and (B, K)."""
-        if "both" in looked:
+        if "both" in by_attention:
             cells = before[PLACES].shape[1]
-            return {PLACES: looked["both"][:, :cells], INGREDIENTS: looked["both"][:, cells:]}
-        return {PLACES: looked["image"], INGREDIENTS: looked["ingredients"]}
+            return {PLACES: by_attention["both"][:, :cells], INGREDIENTS: by_attention["both"][:, cells:]}
+        return {PLACES: by_attention["image"], INGREDIENTS: by_attention["ingredients"]}
 
     def alignment(self, state: dict[str, Any]) -> dict[str, Tensor]:
         """Where the last step looked: (B, L) over places and (B, K) over ingredients."""

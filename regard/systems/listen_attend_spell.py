@@ -102,7 +102,7 @@ class ListenAttendSpell(nn.Module):
         width = self.listener.width
         self.characters = nn.Embedding(config.vocab, config.embedding, padding_idx=text.PAD)
         widths = [config.embedding + width] + [config.speller] * (config.layers - 1)
-        self.cells = nn.ModuleList(nn.LSTMCell(each, config.speller) for each in widths)
+        self.cells = nn.ModuleList(nn.LSTMCell(input_width, config.speller) for input_width in widths)
         self.attention = regard.Attention(MLPDot(config.speller, width, config.attention))
         self.readout = nn.Linear(config.speller + width, config.speller)
         self.output = nn.Linear(config.speller, config.vocab)
@@ -116,13 +116,13 @@ class ListenAttendSpell(nn.Module):
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of a batch of transcripts, the right characters fed back, or drawn ones (``sampling``)."""
         memory, state, context = self._listen(batch)
-        given = text.inputs(batch)
+        tokens = text.inputs(batch)
         drawing = self.training and self.config.sampling > 0
         hidden: list[Tensor] = []
-        for t in range(given.shape[1]):
-            token = given[:, t]
+        for t in range(tokens.shape[1]):
+            token = tokens[:, t]
             if drawing and hidden:
-                token = self._drawn(token, hidden[-1])
+                token = self._sampled(token, hidden[-1])
             state, context, _ = self._advance(token, state, context, memory)
             hidden.append(self._read(state[-1][0], context))
         losses = text.loss(torch.stack(hidden, 1), self.output, batch, self.config.label_smoothing)
@@ -132,20 +132,20 @@ class ListenAttendSpell(nn.Module):
         return joint(losses, self.ctc(memory.value, lengths, batch), self.config.ctc)
 
     @torch.no_grad()
-    def _drawn(self, token: Tensor, hidden: Tensor) -> Tensor:
+    def _sampled(self, token: Tensor, hidden: Tensor) -> Tensor:
         """The token, or with probability ``sampling`` a draw from the distribution after ``hidden``."""
         logits = self.output(hidden).float()
         noise = torch.rand_like(logits).clamp_min(1e-20).log().neg().log().neg()  # Gumbel: its argmax is a draw
-        own = (logits + noise).argmax(-1)
-        return torch.where(torch.rand(len(token), device=token.device) < self.config.sampling, own, token)
+        sampled = (logits + noise).argmax(-1)
+        return torch.where(torch.rand(len(token), device=token.device) < self.config.sampling, sampled, token)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
         """The listener's states as keys and values, and the state before the first character."""
         memory, state, context = self._listen(batch)
         frames = batch["frames"]
         share = shares(batch["frame_lengths"], frames.shape[1], self.listener.factor)
-        looked = context.new_zeros(memory.key.shape[:2])
-        return {"memory": memory, "state": state, "context": context, "share": share, "alignment": looked}
+        alignment = context.new_zeros(memory.key.shape[:2])
+        return {"memory": memory, "state": state, "context": context, "share": share, "alignment": alignment}
 
     def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """Logits (B, V) of the token after ``token`` (B,)."""
@@ -173,8 +173,8 @@ class ListenAttendSpell(nn.Module):
     ) -> tuple[list[tuple[Tensor, Tensor]], Tensor, regard.Attended]:
         below = torch.cat([self.dropout(self.characters(token)), context], -1)
         cells = []
-        for cell, held in zip(self.cells, state, strict=True):
-            hidden, inner = cell(below, held)
+        for cell, cell_state in zip(self.cells, state, strict=True):
+            hidden, inner = cell(below, cell_state)
             cells.append((hidden, inner))
             below = self.dropout(hidden)
         out = self.attention(cells[-1][0][:, None], memory)

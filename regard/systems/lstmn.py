@@ -76,9 +76,9 @@ class Config:
     """Are tokens predicted by their embeddings? Needs ``hidden`` = ``embedding``."""
 
     def __post_init__(self) -> None:
-        for name, known in (("fusion", FUSIONS), ("pool", POOLS)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is one of {', '.join(known)}, not {getattr(self, name)!r}")
+        for name, options in (("fusion", FUSIONS), ("pool", POOLS)):
+            if getattr(self, name) not in options:
+                raise ValueError(f"{name} is one of {', '.join(options)}, not {getattr(self, name)!r}")
         if self.tied and self.hidden != self.embedding:
             raise ValueError(f"tied embeddings need hidden = embedding, not {self.hidden} and {self.embedding}")
         at_least(self, "longest", "embedding", "hidden", "attention", "layers", "joint", classes=0)
@@ -120,12 +120,12 @@ class Cell(nn.Module):
 
     def forward(self, x: Tensor, state: State, source: regard.Memory | None = None) -> tuple[Tensor, State]:
         """A token (B, width) → hₜ (B, hidden), and the state after it."""
-        seen, cell, new = state["seen"], state["cell"], dict(state)
+        previous, cell, new = state["seen"], state["cell"], dict(state)
         if self.intra:
-            query = torch.cat([x, seen], -1)[:, None]
-            seen, cell = self.attention(query, state["tape"]).context[:, 0].chunk(2, -1)
-            new["seen"] = seen
-        enter, forget, out, fresh = self.gates(torch.cat([x, seen], -1)).chunk(4, -1)
+            query = torch.cat([x, previous], -1)[:, None]
+            previous, cell = self.attention(query, state["tape"]).context[:, 0].chunk(2, -1)
+            new["seen"] = previous
+        enter, forget, out, fresh = self.gates(torch.cat([x, previous], -1)).chunk(4, -1)
         cell = forget.sigmoid() * cell + enter.sigmoid() * fresh.tanh()
         read = None
         if source is not None:
@@ -197,13 +197,13 @@ class Lstmn(nn.Module):
     def forward(self, batch: text.Batch) -> dict[str, Tensor]:
         """The loss of the next tokens of ``target``, or of ``label`` (B,)."""
         if self.config.classes:
-            return text.class_loss(self._chosen(batch), batch["label"])
+            return text.class_loss(self._class_logits(batch), batch["label"])
         hidden, _ = self._read(self.cells, text.inputs(batch))
         return text.loss(self.dropout(hidden), self.output, batch)
 
     def predict(self, batch: text.Batch) -> Tensor:
         """(B, C): the probabilities of the classes."""
-        return self._chosen(batch).log_softmax(-1).exp()
+        return self._class_logits(batch).log_softmax(-1).exp()
 
     # A language model writes.
 
@@ -266,7 +266,7 @@ class Lstmn(nn.Module):
             after.append(states)
         return torch.stack(hidden, 1), after
 
-    def _chosen(self, batch: text.Batch) -> Tensor:
+    def _class_logits(self, batch: text.Batch) -> Tensor:
         """(B, C): the logits of the classes."""
         hidden, after = self._read(self.cells, batch["source"])
         features = a = self._pooled(hidden, batch["source_lengths"])

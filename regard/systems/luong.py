@@ -117,12 +117,12 @@ class Luong(nn.Module):
         if not self.feeds:
             hidden, _ = self._look(self.decoder(words, state)[0], memory, None)
             return self._loss(hidden, batch)
-        looks, seen, each = self._first_look(memory), words.new_zeros(words.shape[0], self.config.hidden), []
+        looks, attentional, outputs = self._first_look(memory), words.new_zeros(words.shape[0], self.config.hidden), []
         for word in words.unbind(1):
-            seen, state, out = self._advance(word, seen, state, memory, looks)
+            attentional, state, out = self._advance(word, attentional, state, memory, looks)
             looks = out and out.state
-            each.append(seen)
-        return self._loss(torch.stack(each, 1), batch)
+            outputs.append(attentional)
+        return self._loss(torch.stack(outputs, 1), batch)
 
     def _loss(self, hidden: Tensor, batch: text.Batch) -> dict[str, Tensor]:
         few = self.config.sampled if self.training else 0
@@ -142,17 +142,19 @@ class Luong(nn.Module):
 
     def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """Logits (B, V) of the token after ``token`` (B,)."""
-        held = tuple(state[name].transpose(0, 1).contiguous() for name in ("hidden", "cell"))
-        seen, held, out = self._advance(self.target(token), state["seen"], held, state["memory"], state["looks"])
+        decoder_state = tuple(state[name].transpose(0, 1).contiguous() for name in ("hidden", "cell"))
+        attentional, decoder_state, out = self._advance(
+            self.target(token), state["seen"], decoder_state, state["memory"], state["looks"]
+        )
         new = {
             "memory": state["memory"],
-            "hidden": held[0].transpose(0, 1),
-            "cell": held[1].transpose(0, 1),
-            "seen": seen,
+            "hidden": decoder_state[0].transpose(0, 1),
+            "cell": decoder_state[1].transpose(0, 1),
+            "seen": attentional,
             "looks": out and out.state,
             "alignment": None if out is None or out.weights is None else out.weights[:, 0],
         }
-        return self.output(seen), new
+        return self.output(attentional), new
 
     def alignment(self, state: dict[str, Any]) -> Tensor | None:
         """(B, S): the weights of the last step."""
@@ -175,10 +177,10 @@ class Luong(nn.Module):
         return None if memory is None else self.attention.start(memory)
 
     def _advance(
-        self, word: Tensor, seen: Tensor, state: tuple[Tensor, ...], memory: regard.Memory | None, looks: Any
+        self, word: Tensor, attentional: Tensor, state: tuple[Tensor, ...], memory: regard.Memory | None, looks: Any
     ) -> tuple[Tensor, tuple[Tensor, ...], regard.Attended | None]:
         """One step: h̃ₜ (B, hidden), the LSTM's state, and the result of the attention."""
-        read = torch.cat([word, seen], -1) if self.feeds else word
+        read = torch.cat([word, attentional], -1) if self.feeds else word
         top, state = self.decoder(read[:, None], state)
         hidden, out = self._look(top, memory, looks)
         return hidden[:, 0], state, out

@@ -96,9 +96,9 @@ class Config:
         at_least(self, "restarts", "dim", "hops", "linear_patience")
         if not 0.0 <= self.noise <= 1.0 or min(self.clip, self.empty) < 0:
             raise ValueError(f"noise = {self.noise} is a share, clip = {self.clip} and empty = {self.empty} at least 0")
-        for name, known in {"tying": TYINGS, "encoding": ENCODINGS}.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"unknown {name} {getattr(self, name)!r}: {nearest(getattr(self, name), known)}")
+        for name, options in {"tying": TYINGS, "encoding": ENCODINGS}.items():
+            if getattr(self, name) not in options:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}: {nearest(getattr(self, name), options)}")
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -156,10 +156,12 @@ class Group(Contest):
         self.mix = nn.Parameter(torch.empty(1, *models, config.dim, config.dim)) if layerwise else None
         linear = torch.full(models, config.linear_start)
         self.attention = regard.Attention("dot", LinearStart(linear))
-        known = torch.tensor([config.words[task] for task in tasks])
+        vocabulary_sizes = torch.tensor([config.words[task] for task in tasks])
         slots = torch.tensor([[config.memory[task]] for task in tasks])
         self.register_buffer("slots", slots, persistent=False)  # (G, 1)
-        self.register_buffer("foreign", torch.arange(self.words) >= known[:, None], persistent=False)  # (G, V)
+        self.register_buffer(
+            "foreign", torch.arange(self.words) >= vocabulary_sizes[:, None], persistent=False
+        )  # (G, V)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -184,15 +186,15 @@ class Group(Contest):
         position = self.config.encoding == "position"
         phi = count_words(question, self.words, position=position, out=counts).transpose(0, 1)[:, None]  # (G,1,B,2V)
         u = phi @ weights[self.asking][:, :, : 2 * self.words]  # (G, R, B, D)
-        looked = []
+        hop_weights = []
         for key, value in zip(self.keys, self.values):
             query = (u @ weights[key].mT).permute(2, 0, 1, 3)  # (B, G, R, F)
             out = self.attention(pad(query, (0, 1), value=1.0), memory)
-            looked.append(out.weights[..., :-1])
+            hop_weights.append(out.weights[..., :-1])
             read = out.context[..., :-1].permute(1, 2, 0, 3)  # (G, R, B, F)
             u = (u if mix is None else u @ mix) + read @ weights[value]
         logits = u @ weights[self.answering][:, :, : self.words].mT
-        return logits.masked_fill(self.foreign[:, None, None], torch.finfo(logits.dtype).min), looked
+        return logits.masked_fill(self.foreign[:, None, None], torch.finfo(logits.dtype).min), hop_weights
 
     def _remember(self, story: Tensor, exists: Tensor) -> regard.Memory:
         """φ (B, G, S, F) with one more key for all empty slots, and one more column, the log of their number."""
@@ -273,15 +275,15 @@ class MemN2N(nn.Module):
         answers = torch.zeros(rows, tasks, dtype=torch.long, device=first.device)
         probability = first.new_zeros(rows, tasks)
         weights = first.new_zeros(rows, tasks, self.config.hops, sentences)
-        for group, logits, looked, _ in self._answers(batch):
-            chosen, each = group.chosen(), torch.arange(len(group.tasks), device=first.device)
-            best = logits[each, chosen].transpose(0, 1)  # (B, G, V)
-            p = torch.stack(looked, 2)[:, each, :, chosen]  # (G, B, hops, S)
-            linear = group.linear[each, chosen]
+        for group, logits, hop_weights, _ in self._answers(batch):
+            best_restart, numbers = group.chosen(), torch.arange(len(group.tasks), device=first.device)
+            best = logits[numbers, best_restart].transpose(0, 1)  # (B, G, V)
+            p = torch.stack(hop_weights, 2)[:, numbers, :, best_restart]  # (G, B, hops, S)
+            linear = group.linear[numbers, best_restart]
             if bool(linear.any()):  # those weights are scores; return their softmax
-                held = (batch["story"][:, list(group.tasks), : p.shape[-1]] > 0).any(-1)  # (B, G, S)
-                settled = Softmax()(p, held.transpose(0, 1)[:, :, None])
-                p = torch.where(linear[:, None, None, None], settled, p)
+                real = (batch["story"][:, list(group.tasks), : p.shape[-1]] > 0).any(-1)  # (B, G, S)
+                softmax_weights = Softmax()(p, real.transpose(0, 1)[:, :, None])
+                p = torch.where(linear[:, None, None, None], softmax_weights, p)
             index = torch.tensor(group.tasks, device=first.device)
             answers[:, index] = best[..., 1:].argmax(-1) + 1
             probability[:, index] = best.log_softmax(-1)[..., 1:].amax(-1).exp()
@@ -297,28 +299,28 @@ class MemN2N(nn.Module):
         least = torch.finfo(first.dtype).min
         log_probs = first.new_full((rows, tasks, max(group.words for group in self._groups())), least)
         for group, logits, _, _ in self._answers(batch):
-            each = torch.arange(len(group.tasks), device=first.device)
-            best = logits[each, group.chosen()].transpose(0, 1).log_softmax(-1)  # (B, G, V)
+            numbers = torch.arange(len(group.tasks), device=first.device)
+            best = logits[numbers, group.chosen()].transpose(0, 1).log_softmax(-1)  # (B, G, V)
             log_probs[:, torch.tensor(group.tasks, device=first.device), : group.words] = best
         return log_probs
 
     @torch.no_grad()
     def pick(self, tasks: Sequence[int] | None = None, restart: int | None = None) -> MemN2N:
         """A smaller model with one restart of some tasks (all if None): the best of each, or number ``restart``."""
-        wanted = range(len(self.config.words)) if tasks is None else tasks
-        words, memory = (tuple(sizes[task] for task in wanted) for sizes in (self.config.words, self.config.memory))
+        selected = range(len(self.config.words)) if tasks is None else tasks
+        words, memory = (tuple(sizes[task] for task in selected) for sizes in (self.config.words, self.config.memory))
         small = MemN2N(replace(self.config, words=words, memory=memory, restarts=1)).to(next(self.parameters()))
         homes = {task: (group, place) for group in self._groups() for place, task in enumerate(group.tasks)}
         for group in small._groups():
             for place, number in enumerate(group.tasks):
-                source, there = homes[wanted[number]]
-                chosen = int(source.chosen()[there]) if restart is None else restart
-                theirs = source.state_dict()
+                source, index = homes[selected[number]]
+                best = int(source.chosen()[index]) if restart is None else restart
+                source_state = source.state_dict()
                 for name, tensor in group.state_dict().items():
                     axis = 0 if tensor.ndim == 2 else 1
-                    given = theirs[name].select(axis, there).select(axis, chosen)
-                    held = tensor.select(axis, place).select(axis, 0)
-                    held.copy_(given[tuple(map(slice, held.shape))])
+                    source_rows = source_state[name].select(axis, index).select(axis, best)
+                    target_rows = tensor.select(axis, place).select(axis, 0)
+                    target_rows.copy_(source_rows[tuple(map(slice, target_rows.shape))])
         return small.train(self.training)
 
     def _groups(self) -> list[Group]:
@@ -335,8 +337,8 @@ class MemN2N(nn.Module):
         answers = []
         for group in self._groups():
             index = torch.tensor(group.tasks, device=story.device)
-            logits, looked = group(story[:, index], question[:, index])
-            answers.append((group, logits, looked, answer[:, index]))
+            logits, hop_weights = group(story[:, index], question[:, index])
+            answers.append((group, logits, hop_weights, answer[:, index]))
         return answers
 
 

@@ -146,11 +146,11 @@ class MemNN(nn.Module):
         gold = torch.where(facts == -1, sentences, facts)  # no more facts: the empty memory
         taught = self._search(story, question, exists, gold)
         scores = self._respond(question, taught.facts)  # (B, G, V)
-        known = answer > 0
+        answered = answer > 0
         right = scores.gather(-1, answer.clamp(min=0)[..., None])
         others = self.foreign | one_hot(answer.clamp(min=0), self.words).bool()
         hinge = (self.config.margin - right + scores).clamp(min=0).masked_fill(others, 0.0).sum(-1)
-        losses = [torch.where(known, hinge, 0.0), *(torch.where(answer >= 0, loss, 0.0) for loss in taught.losses)]
+        losses = [torch.where(answered, hinge, 0.0), *(torch.where(answer >= 0, loss, 0.0) for loss in taught.losses)]
         total = torch.stack(losses).sum(0)
 
         shown = taught if self.training else self._search(story, question, exists)
@@ -158,8 +158,8 @@ class MemNN(nn.Module):
             answers = self._choose(scores if self.training else self._respond(question, shown.facts))
             wrong = (answers != answer) & (answer >= 0)
             fetched, real = torch.stack(shown.places, -1), (facts >= 0) & (answer >= 0)[..., None]
-            each = ((fetched == gold) & real).sum(-1) / real.sum(-1).clamp(min=1)
-            retrieved = torch.where(real.any(-1), each, (answer >= 0).to(each.dtype))
+            share = ((fetched == gold) & real).sum(-1) / real.sum(-1).clamp(min=1)
+            retrieved = torch.where(real.any(-1), share, (answer >= 0).to(share.dtype))
         count = (answer >= 0).sum()
         units = count.clamp(min=1)
         means = {"error": wrong.sum() / units, "retrieval": retrieved.sum() / units}
@@ -181,9 +181,9 @@ class MemNN(nn.Module):
         """A smaller model, for these tasks."""
         words, memory = (tuple(sizes[task] for task in tasks) for sizes in (self.config.words, self.config.memory))
         small = MemNN(replace(self.config, words=words, memory=memory)).to(self.asked)
-        theirs = self.state_dict()
+        state = self.state_dict()
         for name, tensor in small.state_dict().items():  # (…, G, rows, n) or (G, n)
-            rows = theirs[name].index_select(max(tensor.ndim - 3, 0), torch.tensor(tasks, device=tensor.device))
+            rows = state[name].index_select(max(tensor.ndim - 3, 0), torch.tensor(tasks, device=tensor.device))
             tensor.copy_(rows[tuple(map(slice, tensor.shape))])
         return small.train(self.training)
 
@@ -220,8 +220,8 @@ class MemNN(nn.Module):
             if gold is not None:
                 here = gold[..., hop]
                 hops.losses.append(self._hinge(scores[..., 0, :], newer, mask[..., 0, :], here))
-            held = here.clamp(min=0)[..., None, None].expand(*here.shape, 1, story.shape[-1])
-            fact = torch.where((here >= 0)[..., None], story.gather(-2, held)[..., 0, :], 0.0)
+            index = here.clamp(min=0)[..., None, None].expand(*here.shape, 1, story.shape[-1])
+            fact = torch.where((here >= 0)[..., None], story.gather(-2, index)[..., 0, :], 0.0)
             if gold is None and hop:  # once stopped, a search stays so
                 done = last == len(place) - 1
                 hops.places[-1] = torch.where(done, last, here)

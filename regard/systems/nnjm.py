@@ -108,16 +108,16 @@ class NNJM(nn.Module):
         target = batch["target"][:, 1:]
         real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]
         count = real.sum()
-        scores, wanted = self._scores(batch)[real], target[real]
+        scores, labels = self._scores(batch)[real], target[real]
         log_z = scores.logsumexp(-1)
-        log_prob = scores.gather(1, wanted[:, None])[:, 0] - log_z
+        log_prob = scores.gather(1, labels[:, None])[:, 0] - log_z
         placed, right = self._placed(batch, real)
         share = 1 / count.clamp_min(1)
         loss = self.config.normalize * log_z.square().sum() - log_prob.sum() - placed
         return {
             "loss": loss * share,
             "nll": -log_prob.detach().sum() * share,
-            "accuracy": (scores.argmax(-1) == wanted).sum() * share,
+            "accuracy": (scores.argmax(-1) == labels).sum() * share,
             "log_z": log_z.detach().abs().sum() * share,
             "placed": right * share,
             "count": count,
@@ -129,8 +129,8 @@ class NNJM(nn.Module):
         target = batch["target"][:, 1:]
         real = torch.arange(target.shape[1], device=target.device) < batch["target_lengths"][:, None]
         scores = self._scores(batch)
-        chosen = scores.gather(-1, target[..., None])[..., 0]
-        return (chosen - scores.logsumexp(-1) if normalized else chosen).masked_fill(~real, 0.0)
+        target_scores = scores.gather(-1, target[..., None])[..., 0]
+        return (target_scores - scores.logsumexp(-1) if normalized else target_scores).masked_fill(~real, 0.0)
 
     def start(self, batch: text.Batch) -> dict[str, Any]:
         """The windows as keys and values, and an empty history. Affiliations of the batch are used if there are some;
@@ -150,12 +150,12 @@ class NNJM(nn.Module):
         history = torch.cat([state["history"][:, 1:], token[:, None]], 1)
         before = self.target(history).flatten(1)[:, None]
         likely = self.aligner(before, state["keys"], state=state["place"], weights=True).weights[:, 0]
-        given = state["given"]
-        chosen = given[:, 0] if given.shape[1] else likely.argmax(-1)
-        place = one_hot(chosen, likely.shape[1]).to(likely.dtype)
+        affiliations = state["given"]
+        source_index = affiliations[:, 0] if affiliations.shape[1] else likely.argmax(-1)
+        place = one_hot(source_index, likely.shape[1]).to(likely.dtype)
         window = self.affiliation(place[:, None], state["windows"])
         scores = self._read(window.context, before)[:, 0]
-        return scores, {**state, "history": history, "place": window.weights[:, 0], "given": given[:, 1:]}
+        return scores, {**state, "history": history, "place": window.weights[:, 0], "given": affiliations[:, 1:]}
 
     def alignment(self, state: dict[str, Any]) -> Tensor:
         """(B, S): the affiliation of the last word."""
@@ -175,16 +175,16 @@ class NNJM(nn.Module):
     def _placed(self, batch: text.Batch, real: Tensor) -> tuple[Tensor, Tensor]:
         """The aligner's log-probability of the right affiliations, and how often they are its first choice; both are
         sums."""
-        windows, wanted = self._windows(batch), _affiliation(batch)
+        windows, affiliations = self._windows(batch), _affiliation(batch)
         keys = self.aligner.remember(windows, mask=masks.lengths(batch["source_lengths"]))
-        place, each = windows.new_zeros(windows.shape[:2]), []
-        for query, right in zip(self._before(batch).unbind(1), wanted.unbind(1), strict=True):
-            each.append(self.aligner(query[:, None], keys, state=place, weights=True).weights[:, 0])
+        place, steps = windows.new_zeros(windows.shape[:2]), []
+        for query, right in zip(self._before(batch).unbind(1), affiliations.unbind(1), strict=True):
+            steps.append(self.aligner(query[:, None], keys, state=place, weights=True).weights[:, 0])
             place = one_hot(right, windows.shape[1]).to(windows.dtype)
-        weights = torch.stack(each, 1)[real]  # (N, S)
-        probability = weights.gather(1, wanted[real][:, None])[:, 0]
+        weights = torch.stack(steps, 1)[real]  # (N, S)
+        probability = weights.gather(1, affiliations[real][:, None])[:, 0]
         log_prob = probability.clamp_min(torch.finfo(probability.dtype).tiny).log().sum()
-        return log_prob, (weights.argmax(-1) == wanted[real]).sum()
+        return log_prob, (weights.argmax(-1) == affiliations[real]).sum()
 
     def _windows(self, batch: text.Batch) -> Tensor:
         """(B, S, (2 radius + 1) embedding): the source words around each; bos before the first, eos behind the last."""

@@ -164,9 +164,12 @@ class NTM(nn.Module):
         wrong = ((logits > 0) != (target > 0.5)).sum(-1)
         answer_bits = mask.sum(-1) * target.shape[-1]  # (B,)
         count = (answer_bits > 0).sum()
-        each = {"loss": (nats * mask).sum(-1) / answer_bits.clamp(min=1), "bits": (nats * mask).sum(-1) / math.log(2)}
-        each["errors"] = (wrong * mask).sum(-1) / answer_bits.clamp(min=1)
-        return {"count": count, **{name: value.sum() / count.clamp(min=1) for name, value in each.items()}}
+        measures = {
+            "loss": (nats * mask).sum(-1) / answer_bits.clamp(min=1),
+            "bits": (nats * mask).sum(-1) / math.log(2),
+        }
+        measures["errors"] = (wrong * mask).sum(-1) / answer_bits.clamp(min=1)
+        return {"count": count, **{name: value.sum() / count.clamp(min=1) for name, value in measures.items()}}
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> Tensor:
@@ -175,10 +178,10 @@ class NTM(nn.Module):
 
     def run(self, inputs: Tensor) -> Tensor:
         """(B, T, inputs) → logits (B, T, outputs)."""
-        seen = [torch.cat([state.hidden, state.read], -1) for state in self.states(inputs)]
-        if not seen:
+        outputs = [torch.cat([state.hidden, state.read], -1) for state in self.states(inputs)]
+        if not outputs:
             return inputs.new_zeros(*inputs.shape[:2], self.config.outputs)
-        return self.output(torch.stack(seen, 1))
+        return self.output(torch.stack(outputs, 1))
 
     def states(self, inputs: Tensor) -> Iterator[State]:
         """The state after each step of (B, T, inputs)."""
@@ -235,7 +238,7 @@ class NTM(nn.Module):
         sizes = [config.width, 1, 1, 1, self.shifts]
         key, beta, gate, gamma, shift = looking.unflatten(-1, (heads, -1)).split(sizes, -1)  # each (B, H, ·)
         rows = memory.mT  # (B, N, W)
-        keys, values = (each[:, None].expand(-1, heads, -1, -1) for each in (self.heads.score.project(rows), rows))
+        keys, values = (tensor[:, None].expand(-1, heads, -1, -1) for tensor in (self.heads.score.project(rows), rows))
         out = self.heads(
             key[:, :, None],
             regard.Memory(keys, values),
@@ -247,5 +250,5 @@ class NTM(nn.Module):
         )
         erase, add = writing.unflatten(-1, (config.writes, 2, config.width)).unbind(2)  # each (B, writes, W)
         where = out.state[:, config.reads :]  # (B, writes, N)
-        kept = (1 - torch.sigmoid(erase)[..., None] * where[:, :, None]).prod(1)
-        return memory * kept + torch.tanh(add).mT @ where, out.state, out.context[:, : config.reads, 0]
+        retained = (1 - torch.sigmoid(erase)[..., None] * where[:, :, None]).prod(1)
+        return memory * retained + torch.tanh(add).mT @ where, out.state, out.context[:, : config.reads, 0]

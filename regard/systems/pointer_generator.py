@@ -118,11 +118,11 @@ class PointerGenerator(nn.Module):
             state = self._advance(word, state)
             again = torch.minimum(state["weights"], covered).sum(-1)
             steps.append((self._read(state), state["weights"], state["gate"], again))
-        hidden, weights, gate, again = (torch.stack(each, 1) for each in zip(*steps, strict=True))
+        hidden, weights, gate, again = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
 
         target = batch["target"][:, 1:]
-        known = {**batch, "target": self._known(batch["target"])}
-        log_prob = text.log_probs(hidden, self.output, known)  # (B, T)
+        within = {**batch, "target": self._within_vocabulary(batch["target"])}
+        log_prob = text.log_probs(hidden, self.output, within)  # (B, T)
         if self.config.pointer:
             here = _extended(batch)[:, None] == target[:, :, None]  # (B, T, S)
             copied = (weights * here).sum(-1)
@@ -167,11 +167,11 @@ class PointerGenerator(nn.Module):
         """(B,): the longest answer, in tokens."""
         return torch.full_like(batch["source_lengths"], self.config.longest)
 
-    def _known(self, tokens: Tensor) -> Tensor:
+    def _within_vocabulary(self, tokens: Tensor) -> Tensor:
         return tokens.masked_fill(tokens >= self.config.vocab, text.UNKNOWN)
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        return self.words(self._known(tokens))
+        return self.words(self._within_vocabulary(tokens))
 
     def _encode(self, batch: text.Batch) -> dict[str, Any]:
         lengths = batch["source_lengths"]
@@ -189,21 +189,21 @@ class PointerGenerator(nn.Module):
             "gate": states.new_zeros(len(states)),
         }
 
-    def _advance(self, word: Tensor, held: dict[str, Any]) -> dict[str, Any]:
-        given = self.join(torch.cat([word, held["context"]], -1))
-        hidden, inner = self.cell(given, (held["hidden"], held["inner"]))
-        covered = held["coverage"] if self.config.coverage else None
-        out = self.attention(hidden[:, None], held["memory"], state=covered, weights=True)
+    def _advance(self, word: Tensor, state: dict[str, Any]) -> dict[str, Any]:
+        inputs = self.join(torch.cat([word, state["context"]], -1))
+        hidden, inner = self.cell(inputs, (state["hidden"], state["inner"]))
+        covered = state["coverage"] if self.config.coverage else None
+        out = self.attention(hidden[:, None], state["memory"], state=covered, weights=True)
         context, weights = out.context[:, 0], out.weights[:, 0]
-        gate = held["gate"]
+        gate = state["gate"]
         if self.gate is not None:
-            gate = self.gate(torch.cat([context, hidden, given], -1))[:, 0]
+            gate = self.gate(torch.cat([context, hidden, inputs], -1))[:, 0]
         return {
-            "memory": held["memory"],
+            "memory": state["memory"],
             "hidden": hidden,
             "inner": inner,
             "context": context,
-            "coverage": held["coverage"] + weights,
+            "coverage": state["coverage"] + weights,
             "weights": weights,
             "gate": gate,
         }

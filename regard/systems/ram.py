@@ -88,9 +88,9 @@ class Config:
     reinforce: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, known in {"core": CORES, "policy": POLICIES, "start": STARTS}.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} cannot be {getattr(self, name)!r}: {nearest(getattr(self, name), known)}")
+        for name, options in {"core": CORES, "policy": POLICIES, "start": STARTS}.items():
+            if getattr(self, name) not in options:
+                raise ValueError(f"{name} cannot be {getattr(self, name)!r}: {nearest(getattr(self, name), options)}")
         at_least(
             self, "channels", "height", "width", "classes", "glimpses", "size", "scales", "what", "where", "hidden"
         )
@@ -172,25 +172,25 @@ class RAM(nn.Module):
             together = log_prob.exp().mean(1)
             nll = -together.clamp_min(1e-30).log().gather(1, label[:, None])[:, 0]
             wrong = (together.argmax(-1) != label).float()
-        each = {"nll": nll, "error": wrong}
+        measures = {"nll": nll, "error": wrong}
         if config.policy == "learned" and config.glimpses > 1:
             rewards = functional.pad(right.float().flatten()[:, None], (config.glimpses - 1, 0))  # (N, T)
             terms = self.policy_terms(run, discounted(rewards, config.discount))
-            each |= {name: term.unflatten(0, (-1, runs)).mean(1) for name, term in terms.items()}
-            each["loss"] = nll + each["baseline"] + config.reinforce * each["reinforce"]
+            measures |= {name: term.unflatten(0, (-1, runs)).mean(1) for name, term in terms.items()}
+            measures["loss"] = nll + measures["baseline"] + config.reinforce * measures["reinforce"]
         else:
-            each["loss"] = nll
+            measures["loss"] = nll
         share = 1 / max(len(label), 1)
         count = label.new_tensor(len(label), dtype=torch.float32)
-        return {"count": count, **{name: value.sum() * share for name, value in each.items()}}
+        return {"count": count, **{name: value.sum() * share for name, value in measures.items()}}
 
     def policy_terms(self, run: Rollout, reward: Tensor) -> dict[str, Tensor]:
         """For a reward R (N,): ``baseline`` (bₜ − R)², mean over the T − 1 choices, and ``reinforce``
         −Σₜ log π(lₜ₊₁) (R − bₜ), each (N,)."""
         before = run.hidden[:-1].detach()
         expected = self.baseline(before)[..., 0]  # (T − 1, N)
-        chosen = log_normal(run.drawn, self.location(before), self.config.std)
-        return policy_terms(chosen, expected, reward)
+        log_density = log_normal(run.drawn, self.location(before), self.config.std)
+        return policy_terms(log_density, expected, reward)
 
     def look(self, image: Tensor) -> Rollout:
         """Glimpse after glimpse over images (N, C, height, width)."""
@@ -204,16 +204,18 @@ class RAM(nn.Module):
             noise.normal_(0, config.std)
             noise[0] = torch.rand_like(noise[0]) * 2 - 1 if config.start == "random" else 0.0
         location, state = noise[0], self.core.start(image)
-        locations, drawn, hidden = [location], [], []
+        locations, samples, hidden = [location], [], []
         for t in range(config.glimpses):
             state = self.core(self.glimpse(location, image), state)
             hidden.append(state[0])
             if t + 1 < config.glimpses:
                 with torch.no_grad():  # a choice has no gradient; policy_terms trains it
-                    drawn.append(noise[t + 1] if config.policy == "random" else self.location(state[0]) + noise[t + 1])
-                    location = drawn[-1].clamp(-1, 1)
+                    samples.append(
+                        noise[t + 1] if config.policy == "random" else self.location(state[0]) + noise[t + 1]
+                    )
+                    location = samples[-1].clamp(-1, 1)
                 locations.append(location)
-        choices = torch.stack(drawn) if drawn else noise[:0]
+        choices = torch.stack(samples) if samples else noise[:0]
         return Rollout(torch.stack(locations), choices, torch.stack(hidden))
 
     def predict(self, batch: Batch) -> Tensor:
@@ -239,8 +241,8 @@ class RAM(nn.Module):
 
     def multiplications(self) -> int:
         """Multiplications for one image; they do not depend on its size."""
-        each = [self.glimpse, self.core, *([self.location] if self.config.policy == "learned" else [])]
-        weights = [weight for module in each for weight in module.parameters() if weight.ndim == 2]
+        modules = [self.glimpse, self.core, *([self.location] if self.config.policy == "learned" else [])]
+        weights = [weight for module in modules for weight in module.parameters() if weight.ndim == 2]
         return self.config.glimpses * sum(weight.numel() for weight in weights) + self.action.weight.numel()
 
     def _log_prob(self, hidden: Tensor) -> Tensor:

@@ -144,27 +144,29 @@ class RAMAgent(nn.Module):
         rewards[:, -1] = play.caught.float()
         reward = discounted(rewards, config.discount)
         expected = self.baseline(play.hidden.detach())[..., 0]  # (T, B)
-        chosen = play.log_prob.gather(-1, play.actions[..., None])[..., 0]
+        action_log_prob = play.log_prob.gather(-1, play.actions[..., None])[..., 0]
         # The last location is never looked at.
-        looked = log_normal(play.drawn[:-1], play.means[:-1], config.std)
+        location_log_density = log_normal(play.drawn[:-1], play.means[:-1], config.std)
         gain = reward - expected.detach()
-        each = {
+        measures = {
             "caught": play.caught.float(),
             "baseline": (expected - reward).square().mean(0),
-            "reinforce": -(chosen * gain).sum(0),
-            "looking": -(looked * gain[:-1]).sum(0),
+            "reinforce": -(action_log_prob * gain).sum(0),
+            "looking": -(location_log_density * gain[:-1]).sum(0),
             "entropy": -(play.log_prob.exp() * play.log_prob).sum(-1).sum(0),
         }
-        each["loss"] = each["reinforce"] + each["looking"] + each["baseline"] - config.entropy * each["entropy"]
+        measures["loss"] = (
+            measures["reinforce"] + measures["looking"] + measures["baseline"] - config.entropy * measures["entropy"]
+        )
         count = reward.new_tensor(float(games))
-        return {"count": count, **{name: value.sum() / max(games, 1) for name, value in each.items()}}
+        return {"count": count, **{name: value.sum() / max(games, 1) for name, value in measures.items()}}
 
     def play(self, batch: Batch) -> Play:
         """From the first row to the last."""
         config = self.config
         game = catch.Game(0, batch["ball"], batch["speed"], batch["paddle"])
         place = self.baseline.weight.new_zeros(len(game.ball), 2)
-        state, kept = self.core.start(place), []
+        state, steps = self.core.start(place), []
         while game.row < config.height - 1:
             screen = catch.screen(game, config.height, config.width, config.paddle).to(place.dtype)
             state = self.core(self.glimpse(place, self.contrast * screen), state)
@@ -172,15 +174,15 @@ class RAMAgent(nn.Module):
             with torch.no_grad():
                 if self.training:
                     action = torch.multinomial(log_prob.exp(), 1)[:, 0]
-                    drawn = mean + config.std * torch.randn_like(mean)
+                    sample = mean + config.std * torch.randn_like(mean)
                 else:
-                    action, drawn = log_prob.argmax(-1), mean
-            kept.append((screen, place, drawn, mean, action, log_prob, state[0]))
-            game, place = catch.step(game, action, config.width, config.paddle), drawn.detach().clamp(-1, 1)
+                    action, sample = log_prob.argmax(-1), mean
+            steps.append((screen, place, sample, mean, action, log_prob, state[0]))
+            game, place = catch.step(game, action, config.width, config.paddle), sample.detach().clamp(-1, 1)
         end = catch.screen(game, config.height, config.width, config.paddle)
-        screens, places, drawn, means, actions, log_prob, hidden = map(torch.stack, zip(*kept))
+        screens, places, sample, means, actions, log_prob, hidden = map(torch.stack, zip(*steps))
         won = catch.caught(game, config.paddle)
-        return Play(screens, places, drawn, means, actions, log_prob, hidden, won, end)
+        return Play(screens, places, sample, means, actions, log_prob, hidden, won, end)
 
     def predict(self, batch: Batch) -> Tensor:
         """(B,): whether each ball is caught."""

@@ -68,9 +68,9 @@ class SAN(answers.Answerer):
 
     def logits(self, batch: Batch) -> Tensor:
         words = self.dropout(self.words(batch["question"]))
-        known = self.reader(words, batch["question_lengths"])[1][:, None]  # (B, 1, dim)
+        query = self.reader(words, batch["question_lengths"])[1][:, None]  # (B, 1, dim)
         if self.config.hops:
             places = self.places(self.dropout(self.grid(batch)))
             for look in self.looks:
-                known = known + look(known, places).context
-        return self.output(self.dropout(known[:, 0]))
+                query = query + look(query, places).context
+        return self.output(self.dropout(query[:, 0]))

@@ -107,11 +107,11 @@ class Seq2seq(nn.Module):
 
     def step(self, token: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """Logits (B, V) of the token after ``token`` (B,)."""
-        held = tuple(part.transpose(0, 1).contiguous() for part in state["held"])
-        hidden, held = self._decode(self.target(token)[:, None], state["summary"], held)
+        decoder_state = tuple(part.transpose(0, 1).contiguous() for part in state["held"])
+        hidden, decoder_state = self._decode(self.target(token)[:, None], state["summary"], decoder_state)
         return self.output(hidden[:, 0]), {
             "summary": state["summary"],
-            "held": tuple(part.transpose(0, 1) for part in held),
+            "held": tuple(part.transpose(0, 1) for part in decoder_state),
         }
 
     def alignment(self, state: dict[str, Any]) -> None:

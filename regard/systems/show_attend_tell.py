@@ -154,8 +154,8 @@ class ShowAttendTell(AttentiveLSTM):
         losses = text.loss(hidden, self.output, batch, self.config.label_smoothing)
         weights, lengths = _joined(looks, "weights"), batch["target_lengths"]  # (B, T, L)
         covered = (weights * _real(batch)[..., None]).sum(1)  # (B, L)
-        each = (1 - covered).square().mean(-1)
-        penalty = (each * lengths).sum() / losses["count"].clamp_min(1)  # a mean over words, as all numbers here
+        penalties = (1 - covered).square().mean(-1)
+        penalty = (penalties * lengths).sum() / losses["count"].clamp_min(1)  # a mean over words, as all numbers here
         return {**losses, "loss": losses["loss"] + self.config.penalty * penalty, "penalty": penalty.detach()}
 
     def _judge(self, hidden: Tensor, looks: list[regard.Attended], batch: text.Batch) -> dict[str, Tensor]:
@@ -164,12 +164,12 @@ class ShowAttendTell(AttentiveLSTM):
         count = real.sum()
         share = 1 / count.clamp_min(1)
         nll = -reward.sum() * share
-        drawn = _joined(looks, "log_prob") * (reward.detach() - self.baseline) * real
+        policy_gain = _joined(looks, "log_prob") * (reward.detach() - self.baseline) * real
         entropy = (reinforce.entropy(_joined(looks, "scores")) * real).sum() * share
         if self.training:
             with torch.no_grad():
                 self.baseline.copy_(torch.where(self.steps == 0, -nll, 0.9 * self.baseline - 0.1 * nll))
-        loss = nll - self.config.reinforce * drawn.sum() * share - self.config.entropy * entropy
+        loss = nll - self.config.reinforce * policy_gain.sum() * share - self.config.entropy * entropy
         return {"loss": loss, "nll": nll.detach(), "entropy": entropy.detach(), "count": count}
 
 

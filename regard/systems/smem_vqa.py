@@ -128,15 +128,15 @@ class SMemVQA(answers.Answerer):
 
     def logits(self, batch: Batch) -> Tensor:
         words, mean = self._read(batch)
-        known = self.question(mean)[:, None]  # (B, 1, dim)
+        summary = self.question(mean)[:, None]  # (B, 1, dim)
         if self.config.hops:
             places = self.places(self.dropout(self.grid(batch)))
             query, key = words.flatten(1)[:, None], places
             for hop, (look, values) in enumerate(zip(self.looks, self.values)):
                 value = values(places)
-                known = known + look(query, key, value).context
-                query, key = known, self.keys[hop](places) if hop < len(self.keys) else value
-        return self.output(self.dropout(torch.relu(self.joint(known[:, 0]))))
+                summary = summary + look(query, key, value).context
+                query, key = summary, self.keys[hop](places) if hop < len(self.keys) else value
+        return self.output(self.dropout(torch.relu(self.joint(summary[:, 0]))))
 
     def _read(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The words (B, T, dim), with the first one in place of padding, which does not change the best; and their

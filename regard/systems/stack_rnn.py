@@ -124,28 +124,28 @@ class StackRNN(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Per symbol: the loss, in training the sum over restarts; and ``errors``, the share of symbols that were
         determined but not predicted by the chosen restart."""
-        symbols, known = batch["symbols"], batch["known"]
+        symbols, determined = batch["symbols"], batch["known"]
         if self.training:
-            self._compare(symbols, known)
+            self._compare(symbols, determined)
         restarts = range(self.config.restarts) if self.training else [self.chosen()]
         logits, target = self._run(symbols[:, :-1], slice(restarts[0], restarts[-1] + 1))[0], symbols[:, 1:]
         count = torch.tensor(target.numel(), device=target.device)
-        each = _nll(logits, target)
+        nll = _nll(logits, target)
         best = logits[restarts.index(self.chosen())].argmax(-1)
-        errors = ((best != target) * known).sum()
+        errors = ((best != target) * determined).sum()
         return {
-            "loss": each.sum() / count.clamp(min=1),
+            "loss": nll.sum() / count.clamp(min=1),
             "count": count,
             "errors": errors / count.clamp(min=1),
         }
 
     @torch.no_grad()
-    def _compare(self, symbols: Tensor, known: Tensor) -> None:
-        """Every so many batches, update the moving mean of each restart's loss."""
+    def _compare(self, symbols: Tensor, determined: Tensor) -> None:
+        """Every ``EVERY`` batches, update the moving mean of each restart's loss."""
         if self.config.restarts > 1 and int(self.batches) % EVERY == 0:
             self._round(self.config.rounding)
-            each = _nll(self._run(symbols[:, :-1], slice(None))[0], symbols[:, 1:])
-            self.cost.lerp_((each * known).sum((1, 2)) / known.sum().clamp(min=1), LATELY)
+            nll = _nll(self._run(symbols[:, :-1], slice(None))[0], symbols[:, 1:])
+            self.cost.lerp_((nll * determined).sum((1, 2)) / determined.sum().clamp(min=1), LATELY)
             self._round(False)
         self.batches += 1
 
@@ -175,8 +175,8 @@ class StackRNN(nn.Module):
         keys = torch.eye(len(self.names), dtype=stack.dtype, device=stack.device).expand(*stack.shape[:3], -1, -1)
         states, tops = [], []
         for word in words.unbind(2):
-            seen = self.tops(self._tops(stack).flatten(2), which) + word
-            hidden = torch.sigmoid(seen if self.recurrent is None else seen + self.recurrent(hidden, which))
+            inputs = self.tops(self._tops(stack).flatten(2), which) + word
+            hidden = torch.sigmoid(inputs if self.recurrent is None else inputs + self.recurrent(hidden, which))
             choice = self.choice(hidden, which).unflatten(-1, (config.stacks, 1, -1))
             after = self._after(stack, torch.sigmoid(self.element(hidden, which)).unsqueeze(-1))
             stack = self.actions(choice, keys, after).context.squeeze(3)

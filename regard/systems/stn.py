@@ -177,12 +177,12 @@ class STN(nn.Module):
     def _answer(self, batch: Batch) -> tuple[Tensor, list[Tensor]]:
         """Logits, and the grids they come from."""
         image, config = batch["image"], self.config
-        wanted = (config.channels, config.height, config.width)
-        if image.ndim != 4 or tuple(image.shape[1:]) != wanted:
-            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {wanted})")
+        expected = (config.channels, config.height, config.width)
+        if image.ndim != 4 or tuple(image.shape[1:]) != expected:
+            raise ValueError(f"images are {tuple(image.shape)}, but the system is built for (B, {expected})")
         grids: list[Tensor] = []
         if self.transformers:
-            grids, crops = self._seen(image)
+            grids, crops = self._crops(image)
             image = torch.cat(crops, 1)
         logits: Tensor = self.body(image)
         return logits, grids
@@ -198,13 +198,13 @@ class STN(nn.Module):
         if not self.transformers:
             raise ValueError("this network has no transformer, and sees the image as it is")
         image = batch["image"]
-        grids, passed = self._seen(image)
+        grids, passed = self._crops(image)
         crops = image.new_zeros(len(image), len(grids), image.shape[1], *passed[0].shape[2:])
         for k, crop in enumerate(passed):
             crops[:, k, self._dealt(k)] = crop
         return Sight(torch.stack(grids, 1), crops)
 
-    def _seen(self, image: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    def _crops(self, image: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """The grid and the crop of each transformer."""
         grids, crops = [], []
         for k, transformer in enumerate(self.transformers):
@@ -271,11 +271,11 @@ def classify(config: Config, image: tuple[int, int, int], hidden: int) -> nn.Seq
     if config.body == "fcn":
         layers = [nn.Flatten(), nn.Linear(channels * height * width, hidden), nn.ReLU(), nn.Linear(hidden, hidden)]
         return nn.Sequential(*layers, nn.ReLU(), *last)
-    few, many = config.filters, 2 * config.filters
+    filters, more_filters = config.filters, 2 * config.filters
     return nn.Sequential(
-        Convolution(channels, few, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        Convolution(few, many, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(many * (height // 4) * (width // 4), hidden), nn.ReLU(),
+        Convolution(channels, filters, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        Convolution(filters, more_filters, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(more_filters * (height // 4) * (width // 4), hidden), nn.ReLU(),
         *last,
     )  # fmt: skip
 

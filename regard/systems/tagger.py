@@ -119,10 +119,10 @@ class Tagger(nn.Module):
             scores = words.with_margin(scores, tags, self.config.outside, self.config.margin)
         if self.crf is not None:
             # Searching for the best tags takes as long as learning from them; in training each word's own will do.
-            chosen = scores.argmax(-1) if self.training else self.crf.best(scores, lengths)
-            return words.tag_means(self.crf(scores, tags, lengths), chosen, batch)
-        each = functional.cross_entropy(scores.transpose(1, 2), tags, reduction="none") * words.real(batch)
-        return words.tag_means(each, scores.argmax(-1), batch)
+            best_tags = scores.argmax(-1) if self.training else self.crf.best(scores, lengths)
+            return words.tag_means(self.crf(scores, tags, lengths), best_tags, batch)
+        losses = functional.cross_entropy(scores.transpose(1, 2), tags, reduction="none") * words.real(batch)
+        return words.tag_means(losses, scores.argmax(-1), batch)
 
     def predict(self, batch: text.Batch) -> Tensor:
         """(B, W): the tags."""

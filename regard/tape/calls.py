@@ -92,9 +92,9 @@ class MultiHeadForward:
     def allowed(self) -> Tensor | None:
         """Boolean, broadcastable to (B, H, T, S) or, without a batch, to (H, T, S). Of extra keys (a bias, zeros) only
         those that everyone may attend are known."""
-        given = self.call.arguments
-        heads, single = given["num_heads"], self.single
-        padding, mask = given["key_padding_mask"], given["attn_mask"]
+        arguments = self.call.arguments
+        heads, single = arguments["num_heads"], self.single
+        padding, mask = arguments["key_padding_mask"], arguments["attn_mask"]
         allowed = None
         if padding is not None:
             padding = padding if padding.dtype == torch.bool else torch.isneginf(padding)
@@ -103,36 +103,38 @@ class MultiHeadForward:
             mask = ~(mask if mask.dtype == torch.bool else torch.isneginf(mask))
             mask = mask.unflatten(0, (-1, heads)) if mask.ndim == 3 and not single else mask
             allowed = mask if allowed is None else allowed & mask
-        extra = (given["bias_k"] is not None) + bool(given["add_zero_attn"])
+        extra = (arguments["bias_k"] is not None) + bool(arguments["add_zero_attn"])
         return functional.pad(allowed, (0, extra), value=True) if allowed is not None and extra else allowed
 
     def weights(self) -> Tensor:
         """(B, H, T, S), before dropout. A row without a key is 0."""
-        given = {**self.call.arguments, "training": False, "need_weights": True, "average_attn_weights": False}
-        weights = functional.multi_head_attention_forward(**given)[1]
+        arguments = {**self.call.arguments, "training": False, "need_weights": True, "average_attn_weights": False}
+        weights = functional.multi_head_attention_forward(**arguments)[1]
         assert weights is not None
         allowed = self.allowed
         return weights if allowed is None else weights.masked_fill(~allowed.any(dim=-1, keepdim=True), 0.0)
 
     def output(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
         """What the function would return with these weights."""
-        given = self.call.arguments
-        if given["static_v"] is not None:
+        arguments = self.call.arguments
+        if arguments["static_v"] is not None:
             raise ValueError("its values are given as static_v=")
-        width, heads, single = given["embed_dim_to_check"], given["num_heads"], self.single
-        separate, bias = given["use_separate_proj_weight"], given["in_proj_bias"]
-        weight = given["v_proj_weight"] if separate else given["in_proj_weight"].chunk(3)[2]
-        value = functional.linear(given["value"], weight, None if bias is None else bias.chunk(3)[2])
+        width, heads, single = arguments["embed_dim_to_check"], arguments["num_heads"], self.single
+        separate, bias = arguments["use_separate_proj_weight"], arguments["in_proj_bias"]
+        weight = arguments["v_proj_weight"] if separate else arguments["in_proj_weight"].chunk(3)[2]
+        value = functional.linear(arguments["value"], weight, None if bias is None else bias.chunk(3)[2])
         value = value.unsqueeze(1) if single else value  # (S, B, E)
-        extra = [] if given["bias_v"] is None else [given["bias_v"].expand(1, value.shape[1], -1)]
-        extra += [value.new_zeros(1, *value.shape[1:])] if given["add_zero_attn"] else []
+        extra = [] if arguments["bias_v"] is None else [arguments["bias_v"].expand(1, value.shape[1], -1)]
+        extra += [value.new_zeros(1, *value.shape[1:])] if arguments["add_zero_attn"] else []
         value = torch.cat([value, *extra]) if extra else value
         value = value.unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)  # (B, H, S, E / H)
-        used = functional.dropout(weights, given["dropout_p"], given["training"])
+        used = functional.dropout(weights, arguments["dropout_p"], arguments["training"])
         context = (used if weights.ndim == 4 else used[None]) @ value
         context = context.permute(2, 0, 1, 3).reshape(-1, value.shape[0], width)  # (T, B, E)
-        out = functional.linear(context, given["out_proj_weight"], given["out_proj_bias"])
-        shown = (weights.mean(-3) if given["average_attn_weights"] else weights) if given["need_weights"] else None
+        out = functional.linear(context, arguments["out_proj_weight"], arguments["out_proj_bias"])
+        shown = (
+            (weights.mean(-3) if arguments["average_attn_weights"] else weights) if arguments["need_weights"] else None
+        )
         return (out.squeeze(1) if single else out), shown
 
 

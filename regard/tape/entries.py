@@ -108,17 +108,17 @@ class Entry:
         if len(self.calls) == 1:
             return self.calls[0].weights
         length = self.shape[-1]
-        each = [pad(look.weights, (look.start, length - look.start - look.shape[-1])) for look in self.calls]
-        return torch.cat(each, dim=-2)
+        padded = [pad(look.weights, (look.start, length - look.start - look.shape[-1])) for look in self.calls]
+        return torch.cat(padded, dim=-2)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of ``weights``."""
-        first, *others = (look.shape for look in self.calls)
-        if not others:
+        first, *later_shapes = (look.shape for look in self.calls)
+        if not later_shapes:
             return first
         ends = [look.start + look.shape[-1] for look in self.calls]
-        steps = all(shape[:-1] == (*first[:-2], 1) for shape in others) and self.calls[0].edges is None
+        steps = all(shape[:-1] == (*first[:-2], 1) for shape in later_shapes) and self.calls[0].edges is None
         if not steps or ends != sorted(ends):
             raise ValueError(
                 f"{self.name!r} was called {len(self.calls)} times, with weights {self._shapes()}, and only the steps "
@@ -129,7 +129,7 @@ class Entry:
                 f"the batch was reordered between the {len(self.calls)} calls of {self.name!r}, as a beam search does: "
                 "a row of the joined weights would belong to no hypothesis; read .calls, or search with one beam"
             )
-        return (*first[:-2], first[-2] + len(others), ends[-1])
+        return (*first[:-2], first[-2] + len(later_shapes), ends[-1])
 
     def keep_last(self, count: int) -> None:
         """Forget all queries but the last ``count``."""
@@ -214,14 +214,14 @@ class Tape:
         """Attention of the decoder to the encoder, one (B, H, T, S) for each layer."""
         return tuple(_with_heads(self[name]) for name in self if self._is_cross(name))
 
-    def _side(self, wanted: str) -> tuple[Tensor, ...]:
-        return tuple(_with_heads(self[name]) for name in self if _side(name) == wanted and not self._is_cross(name))
+    def _side(self, side: str) -> tuple[Tensor, ...]:
+        return tuple(_with_heads(self[name]) for name in self if _side(name) == side and not self._is_cross(name))
 
     def _is_cross(self, name: str) -> bool:
         """Does a decoder look at an encoder here? Told by the names in use; torch's decoder layers have two attentions,
         of which ``multihead_attn`` is that one."""
-        parent, _, own = name.rpartition(".")
-        if own == "multihead_attn":
+        parent, _, last = name.rpartition(".")
+        if last == "multihead_attn":
             return f"{parent}.self_attn".lstrip(".") in self._entries or _side(name) == "decoder"
         return any(_CROSS.search(part) for part in name.split(".")[-2:])
 
@@ -240,11 +240,15 @@ class Tape:
             lists = {f"{name}s": [getattr(look, name) for look in entry.calls] for name in ("kind", "order", "start")}
             axes = {"rows": entry.rows, "columns": entry.columns, "heads": entry.heads}
             entries.append({"name": entry.name, **lists, **axes})
-        about = {"format": "regard.tape", "version": str(VERSION), "entries": json.dumps(entries, ensure_ascii=False)}
+        metadata = {
+            "format": "regard.tape",
+            "version": str(VERSION),
+            "entries": json.dumps(entries, ensure_ascii=False),
+        }
         with whole(path) as unfinished:
             unfinished.touch()
             mode = unfinished.stat().st_mode  # safetensors would leave a file that only its owner can read
-            save_file(tensors, unfinished, metadata=about)
+            save_file(tensors, unfinished, metadata=metadata)
             unfinished.chmod(mode)
 
     @classmethod
@@ -252,24 +256,26 @@ class Tape:
         """Read a tape that :meth:`save` wrote; tensors come to the CPU."""
         try:
             with safe_open(path, framework="pt") as file:
-                about = file.metadata() or {}
+                metadata = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  # no mapping
         except SafetensorError as error:
             raise ValueError(f"{path} is no tape: not a whole safetensors file ({error})") from error
-        if about.get("format") != "regard.tape":
+        if metadata.get("format") != "regard.tape":
             raise ValueError(f"{path} is no tape: a safetensors file, but not one that Tape.save wrote")
-        if about.get("version") != str(VERSION):
-            raise ValueError(f"{path} is a tape of version {about.get('version')}; this regard reads version {VERSION}")
+        if metadata.get("version") != str(VERSION):
+            raise ValueError(
+                f"{path} is a tape of version {metadata.get('version')}; this regard reads version {VERSION}"
+            )
         tape = cls()
         try:
-            for index, saved in enumerate(json.loads(about["entries"])):
+            for index, saved in enumerate(json.loads(metadata["entries"])):
                 entry = Entry(saved["name"], [], saved["rows"], saved["columns"], saved.get("heads"))
                 zeros = [0] * len(saved["kinds"])
                 orders, starts = saved.get("orders", zeros), saved.get("starts", zeros)
                 for call, (kind, order, start) in enumerate(zip(saved["kinds"], orders, starts, strict=True)):
                     key = f"{index}.{call}."
-                    more = tensors.get(key + "log_prob"), kind, tensors.get(key + "edges"), int(order), int(start)
-                    entry.calls.append(Look(tensors[key + "weights"], *more))
+                    fields = tensors.get(key + "log_prob"), kind, tensors.get(key + "edges"), int(order), int(start)
+                    entry.calls.append(Look(tensors[key + "weights"], *fields))
                 tape._entries[entry.name] = entry
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is a damaged tape: {error!r}") from error

@@ -71,12 +71,12 @@ def _changes(sites: list[Site]) -> Change | None:
 def see(parts: Parts, want: Want, ask: Callable[[Want, Parts], Attended]) -> Attended:
     """Compute an attention of our own with the watchers' changes, and show them its weights."""
     sites = here.sites()
-    wanted = "lazy" if sites and want is False else want
+    weights_wanted = "lazy" if sites and want is False else want
     change = _changes(sites)
     used = parts if change is None else parts._replace(refiner=_Changed(parts, change))
     witness.see, here.within = None, here.within + 1
     try:
-        out = ask(wanted, used)
+        out = ask(weights_wanted, used)
     finally:
         witness.see, here.within = see, here.within - 1
     seen = Seen.answer(out, kind_of(parts))
@@ -97,9 +97,9 @@ class _Changed(Refiner):
         for name in ("needs", "required", "parallel", "positional", "start", "advance") if refiner is not None else ():
             setattr(self, name, getattr(refiner, name))
 
-    def forward(self, weights: Tensor, mask: Any, **given: Any) -> Tensor:
+    def forward(self, weights: Tensor, mask: Any, **settings: Any) -> Tensor:
         inside = weights != 0 if self.windowed else mask  # of a window, only the keys that it gave weight
-        refined = weights if self.refiner is None else self.refiner(weights, mask, **given)
+        refined = weights if self.refiner is None else self.refiner(weights, mask, **settings)
         return self.change(refined, inside)
 
 

@@ -37,16 +37,16 @@ class Later:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the weights."""
-        leading, other = self.query.shape[:-3], self.key.shape[:-3]
-        if leading != other:
-            leading = torch.broadcast_shapes(leading, other)
+        leading, key_leading = self.query.shape[:-3], self.key.shape[:-3]
+        if leading != key_leading:
+            leading = torch.broadcast_shapes(leading, key_leading)
         return (*leading, *self.query.shape[-3:-1], self.key.shape[-2])
 
     @property
     def pays(self) -> bool:
         """Does it take less memory than the weights? Not for a decoder's single queries, each with all its keys."""
-        held = [t.numel() * t.element_size() for t in (self.query, self.key, self.bias, self.allowed) if t is not None]
-        return sum(held) < torch.Size(self.shape).numel() * self.dtype.itemsize
+        sizes = [t.numel() * t.element_size() for t in (self.query, self.key, self.bias, self.allowed) if t is not None]
+        return sum(sizes) < torch.Size(self.shape).numel() * self.dtype.itemsize
 
     def weights(self) -> Tensor:
         """(…, T, S). A row without an allowed key is 0."""

@@ -124,8 +124,8 @@ class _Recorder(Watcher):
         if self.heads is None or not (along_edges or rank >= 4):
             return None
         count = weights.shape[1 if along_edges else -3]
-        wrong = [head for head in self.heads if not -count <= head < count]
-        if wrong:
+        outside = [head for head in self.heads if not -count <= head < count]
+        if outside:
             raise ValueError(f"heads={self.heads}, but {name!r} has {count}, numbered from 0")
         return [head % count for head in self.heads]
 

@@ -35,11 +35,11 @@ class Seen:
     @classmethod
     def answer(cls, out: Attended, kind: str) -> Seen:
         """Of our own. Reading ``out.weights`` would leave weights without a graph in the model's own record."""
-        held = out._weights
+        weights = out._weights
         index = None if out.edges is None else out.edges.index
 
         def make() -> Tensor | Later | None:
-            return (_later(held) or held()) if callable(held) else held
+            return (_later(weights) or weights()) if callable(weights) else weights
 
         return cls(make, kind, out.log_prob, index)
 
@@ -59,9 +59,9 @@ def kind_of(parts: Parts) -> str:
     return ", ".join(snake(type(part).__name__) for part in flow if part is not None)
 
 
-def _later(held: Callable) -> Later | None:
+def _later(weights: Callable) -> Later | None:
     """The weights of a dot product of ours that no kernel wrote down."""
-    pending = getattr(held, "__self__", None)
+    pending = getattr(weights, "__self__", None)
     if not isinstance(pending, Pending) or type(pending.normalizer) is not Softmax:
         return None
     form, normalizer = pending.form, pending.normalizer
@@ -94,7 +94,7 @@ def beside(module: nn.Module, output: Any) -> Tensor | None:
             continue
         with torch.no_grad(), torch._C.DisableTorchFunction():
             sums = tensor.sum(dim=-1, dtype=torch.float32)
-            whole = ((sums - 1).abs() < 0.01) | (sums == 0)
-            if bool((tensor >= 0).all()) and (bool(whole.all()) or (module.training and called_attention(module))):
+            normalized = ((sums - 1).abs() < 0.01) | (sums == 0)
+            if bool((tensor >= 0).all()) and (bool(normalized.all()) or (module.training and called_attention(module))):
                 return tensor
     return None

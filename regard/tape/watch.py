@@ -120,12 +120,12 @@ class Watcher:
                 return self._leave(module, output)
             return None
 
-        def weighing(module: Any, given: Any) -> None:
+        def weighing(module: Any, args: Any) -> None:
             here.undropped = None
 
-        def weighed(module: Any, given: Any, out: Any) -> Any:
+        def weighed(module: Any, args: Any, out: Any) -> Any:
             if self.mine() and any(run.module is module for run in self.running):
-                return self._along(module, given[0], out)
+                return self._along(module, args[0], out)
             return None
 
         for module in self.names:
@@ -250,8 +250,8 @@ class Watcher:
 
 def name_of(path: str, model: nn.Module) -> str:
     """The path of a module, or for the model itself the name of its class. torch.compile's wrapper goes unmentioned."""
-    known = [part for part in path.split(".") if part not in ("", "_orig_mod")]
-    return ".".join(known) or snake(type(getattr(model, "_orig_mod", model)).__name__)
+    parts = [part for part in path.split(".") if part not in ("", "_orig_mod")]
+    return ".".join(parts) or snake(type(getattr(model, "_orig_mod", model)).__name__)
 
 
 def _of_pyg(module: nn.Module) -> bool:

@@ -73,19 +73,19 @@ class Traces:
         trace = self.find(args)
         if trace is None or out is args[0]:
             return
-        given = args[0] if trace.weights is None else trace.weights
+        before_dropout = args[0] if trace.weights is None else trace.weights
         if func is functional.dropout:
             p, training = _dropout(*args, **kwargs)
             step = _again(args[0], out, p) if changing and training else _nothing
-            self.known[out] = Trace(trace.origin, given, trace.allowed, (*trace.replay, step))
+            self.known[out] = Trace(trace.origin, before_dropout, trace.allowed, (*trace.replay, step))
         elif trace.weights is None:
             allowed = trace.allowed
             if allowed is not None and func in SHAPING:
                 allowed = func(allowed, *args[1:], **kwargs)
             self.known[out] = Trace(Origin(), allowed=allowed)
         else:
-            rest = args[1:]
-            step = lambda weights: func(weights, *rest, **kwargs)  # noqa: E731
+            other_args = args[1:]
+            step = lambda weights: func(weights, *other_args, **kwargs)  # noqa: E731
             self.known[out] = Trace(trace.origin, trace.weights, trace.allowed, (*trace.replay, step))
 
     def find(self, args: tuple) -> Trace | None:

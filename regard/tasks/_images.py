@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -72,11 +72,12 @@ class ImageConfig:
 @dataclass(frozen=True, eq=False)
 class Item:
     """An image: its pixels, (3, size, size) bytes, or the photograph to read them from, and its features if they are
-    known."""
+    known; width and height of a photograph that was read already, before it became square."""
 
     pixels: np.ndarray | None = None
     photograph: Photograph | None = None
     features: Tensor | None = None
+    dimensions: tuple[int, int] | None = field(default=None, kw_only=True)
 
 
 class ImageTask(AskedTask):
@@ -193,7 +194,8 @@ class ImageTask(AskedTask):
     def photograph(self, source: Source) -> Item:
         """A photograph; one trained on scenes sees it small."""
         size = self.config.pixels if self.generated else self.config.size
-        return Item(photographs.read(source, size, fit=self.config.fit))
+        pixels = photographs.read(source, size, fit=self.config.fit)
+        return Item(pixels, dimensions=photographs.dimensions(source))
 
     def numbered(self, split: str, number: int) -> Item:
         """An image of a split."""
@@ -222,7 +224,16 @@ class ImageTask(AskedTask):
 
     def places(self, item: Item) -> Axis:
         """The axis of an image's cells."""
-        return Places(image=lambda: self.pixels(item) / np.float32(255))
+        return Places(image=lambda: self._displayed(item) / np.float32(255))
+
+    def _displayed(self, item: Item) -> np.ndarray:
+        """The pixels in the proportions of the photograph, where squashing has changed them."""
+        dimensions = item.dimensions
+        if dimensions is None and item.photograph is not None:
+            dimensions = photographs.dimensions(item.photograph)
+        if dimensions is None or self.config.fit != "squash":
+            return self.pixels(item)
+        return photographs.unsquashed(self.pixels(item), dimensions)
 
     def origin(self) -> str:
         return "generated scenes" if self.generated else super().origin()

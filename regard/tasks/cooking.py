@@ -237,7 +237,8 @@ class Cooking(ImageTask):
         return self._meal(question.image, named) if question.image else Meal(ingredients=named)
 
     def _meal(self, image: Any, ingredients: tuple[str, ...] | None) -> Meal:
-        return Meal(self.photograph(image).pixels, ingredients=ingredients)
+        picture = self.photograph(image)
+        return Meal(picture.pixels, ingredients=ingredients, dimensions=picture.dimensions)
 
     def completed(self, items: Sequence[Meal], model: Any) -> Sequence[Meal]:
         """Dishes with the ingredients that a system sees in their images, where none are known."""

@@ -170,10 +170,13 @@ class Speech(SoundTask):
 
         return dict(zip(sentences, made_speech.collection(sentences, self.mel.rate, tell), strict=True))
 
-    def _wave(self, utterance: utterances.Utterance) -> np.ndarray:
-        if utterance.file is None:
-            return self._waves[utterance.text, utterance.speaker]
-        return sound.read(utterance.file, self.mel.rate, self.config.longest)
+    def _wave(self, utterance: utterances.Utterance, *, alone: bool = False) -> np.ndarray:
+        """The sound of an utterance; ``alone``, so that others are not synthesized with it."""
+        if utterance.file is not None:
+            return sound.read(utterance.file, self.mel.rate, self.config.longest)
+        if alone and "_waves" not in self.__dict__:
+            return made_speech.collection([(utterance.text, utterance.speaker)], self.mel.rate)[0]
+        return self._waves[utterance.text, utterance.speaker]
 
     def count(self, split: str) -> int:
         """The utterances of a split; of generated training data those of an epoch."""
@@ -192,7 +195,7 @@ class Speech(SoundTask):
         utterance = self._part(split)[number]
         if utterance.frames is not None:
             return Item(self._features(utterance.frames), text=utterance.text)
-        wave = self._wave(utterance)
+        wave = self._wave(utterance, alone=True)
         return Item(sound.heard(wave, self.mel), wave, utterance.text)
 
     def _features(self, frames: np.ndarray) -> Tensor:
@@ -206,6 +209,10 @@ class Speech(SoundTask):
         )
         text = " ".join(_nonsense(random) for _ in range(int(random.integers(1, self.config.words + 1))))
         return made_speech.say(f" {text} ", Voice.drawn(voice), random, self.mel.rate), text
+
+    def suggested(self) -> list[dict[str, Any]]:
+        speaks = self.source != MADE or made_speech.installed(self.config.test_voice)
+        return super().suggested() if speaks else []
 
     # -----------------------------------------------------------------------------------------------------------------
     # Batches

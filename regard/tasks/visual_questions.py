@@ -173,7 +173,8 @@ class VisualQuestions(ImageTask):
             return dataclasses.replace(item, question=typed, answers=()) if typed else item
         if not typed:
             raise ValueError("a picture needs a question about it: question=…")
-        return Query(self.photograph(question.image).pixels, question=typed)
+        picture = self.photograph(question.image)
+        return Query(picture.pixels, question=typed, dimensions=picture.dimensions)
 
     def batch_of(self, items: Sequence[Query]) -> Batch:
         return {**self.images(items), **self._question_batch([item.question for item in items])}

@@ -31,16 +31,16 @@ def average(paths: Sequence[Path]) -> dict[str, Tensor]:
     means: dict[int, Tensor] = {}
     for name, tensor in tensors.items():
         if id(tensor) not in means:
-            whole = not tensor.is_floating_point()
-            means[id(tensor)] = tensor if whole else (total[name] / len(paths)).to(tensor.dtype)
+            counted = not tensor.is_floating_point()
+            means[id(tensor)] = tensor if counted else (total[name] / len(paths)).to(tensor.dtype)
     return {name: means[id(tensor)] for name, tensor in tensors.items()}
 
 
 def _check_same_make(path: Path, tensors: Mapping[str, Tensor], first: Path, total: Mapping[str, Tensor]) -> None:
-    here, there = ({name: tuple(x.shape) for name, x in group.items()} for group in (tensors, total))
-    for name in sorted(here | there):
-        if here.get(name) != there.get(name):
+    shapes, first_shapes = ({name: tuple(x.shape) for name, x in group.items()} for group in (tensors, total))
+    for name in sorted(shapes | first_shapes):
+        if shapes.get(name) != first_shapes.get(name):
             raise ValueError(
-                f"{path} and {first} are not of one make: {name} is {here.get(name, 'missing')} in the first and "
-                f"{there.get(name, 'missing')} in the second"
+                f"{path} and {first} are not of one make: {name} is {shapes.get(name, 'missing')} in the first and "
+                f"{first_shapes.get(name, 'missing')} in the second"
             )

@@ -67,7 +67,7 @@ def _settle(folder: Path) -> None:
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any] | None = None) -> None:
     """A model's tensors as safetensors; tensors that share their memory are written once. ``facts`` (JSON) go along."""
-    kept: dict[str, Tensor] = {}
+    stored: dict[str, Tensor] = {}
     first: dict[tuple, str] = {}
     aliases: dict[str, str] = {}
     for name, tensor in tensors.items():
@@ -76,11 +76,11 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
             aliases[name] = first[place]
         else:
             first[place] = name
-            whole = tensor.detach().cpu().contiguous()
+            copy = tensor.detach().cpu().contiguous()
             # A piece of a larger tensor shares memory with its neighbours, which the format refuses.
-            kept[name] = whole.clone() if whole.untyped_storage().nbytes() != whole.nbytes else whole
-    about = {"sha256": _NO_SUM, "format": FORMAT, "aliases": aliases, **(facts or {})}
-    content = safetensors.torch.save(kept, metadata={"regard": json.dumps(about)})
+            stored[name] = copy.clone() if copy.untyped_storage().nbytes() != copy.nbytes else copy
+    header = {"sha256": _NO_SUM, "format": FORMAT, "aliases": aliases, **(facts or {})}
+    content = safetensors.torch.save(stored, metadata={"regard": json.dumps(header)})
     start = content.index(_NO_SUM.encode())  # the header's first entry
     digest = hashlib.sha256(content).hexdigest().encode()
     write_file(path, content[:start] + digest + content[start + len(digest) :])
@@ -114,12 +114,12 @@ def _facts(path: Path, file: Any) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         facts = json.loads((file.metadata() or {}).get("regard", "{}"))
         version, aliases, _ = (facts.pop(key, default) for key, default in _OURS.items())
-        wrong = [name for name in aliases.values() if name not in set(file.keys())]
+        absent = [name for name in aliases.values() if name not in set(file.keys())]
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
         raise Damaged(f"{path} is damaged: what it says of itself is not regard's ({_first_line(error)})") from error
     _check_format(path, version)
-    if wrong:
-        raise Damaged(f"{path} is damaged: it has no tensor {wrong[0]!r}, which it gives another name")
+    if absent:
+        raise Damaged(f"{path} is damaged: it has no tensor {absent[0]!r}, which it gives another name")
     return facts, aliases
 
 
@@ -154,23 +154,23 @@ def load_weights(model: nn.Module, source: Path | Mapping[str, Tensor], name: st
 def check_fit(model: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
     """Whether tensors have the names, shapes and kinds of type (whole numbers, fractions) of a model's; an error names
     those that have not."""
-    own = model.state_dict()
-    both = [(key, tensors[key], own[key]) for key in own if key in tensors]
-    troubles = [f"{key} is missing" for key in own if key not in tensors]
-    troubles += [f"{key} is not in the model" for key in tensors if key not in own]
+    expected = model.state_dict()
+    pairs = [(key, tensors[key], expected[key]) for key in expected if key in tensors]
+    troubles = [f"{key} is missing" for key in expected if key not in tensors]
+    troubles += [f"{key} is not in the model" for key in tensors if key not in expected]
     troubles += [
-        f"{key} is {tuple(given.shape)}, in the model {tuple(wanted.shape)}"
-        for key, given, wanted in both
-        if given.shape != wanted.shape
+        f"{key} is {tuple(loaded.shape)}, in the model {tuple(target.shape)}"
+        for key, loaded, target in pairs
+        if loaded.shape != target.shape
     ]
     troubles += [
-        f"{key} is of type {given.dtype}, in the model {wanted.dtype}".replace("torch.", "")
-        for key, given, wanted in both
-        if _kind(given) != _kind(wanted)
+        f"{key} is of type {loaded.dtype}, in the model {target.dtype}".replace("torch.", "")
+        for key, loaded, target in pairs
+        if _kind(loaded) != _kind(target)
     ]
     if troubles:
-        more = f", and {len(troubles) - 4} more" if len(troubles) > 4 else ""
-        raise ValueError(f"{name} do not fit this {type(model).__name__}: {'; '.join(troubles[:4])}{more}")
+        remainder = f", and {len(troubles) - 4} more" if len(troubles) > 4 else ""
+        raise ValueError(f"{name} do not fit this {type(model).__name__}: {'; '.join(troubles[:4])}{remainder}")
 
 
 def _kind(tensor: Tensor) -> str:
@@ -183,8 +183,8 @@ def write(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping
     """A checkpoint in ``folder``. The one before stays, in case that this one is damaged; older ones go."""
     folder.mkdir(parents=True, exist_ok=True)
     before = _complete(folder)
-    taken = [serial for _, (at, serial) in before if at == step]
-    place = folder / (f"step-{step:08d}" + (f"-{max(taken) + 1}" if taken else ""))
+    serials = [serial for _, (at, serial) in before if at == step]
+    place = folder / (f"step-{step:08d}" + (f"-{max(serials) + 1}" if serials else ""))
     unfinished = place.with_name(place.name + _WRITING)
     try:
         # Through memory: PyTorch's own writer hides why it could not write.
@@ -207,8 +207,8 @@ def write(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping
 
 def last(folder: Path) -> Path | None:
     """The newest checkpoint."""
-    found = _complete(folder)
-    return found[-1][0] if found else None
+    complete = _complete(folder)
+    return complete[-1][0] if complete else None
 
 
 def newest_whole(folder: Path) -> tuple[Path | None, tuple[dict[str, Tensor], dict[str, Any]], dict[Path, str]]:
@@ -245,8 +245,8 @@ def tidy(folder: Path) -> None:
 def _complete(folder: Path) -> list[tuple[Path, tuple[int, int]]]:
     """The checkpoints in a folder with (step, serial), oldest first."""
     matches = [(place, _NAME.fullmatch(place.name)) for place in folder.glob("step-*")]
-    found = [(place, (int(match[1]), int(match[2] or 1))) for place, match in matches if match]
-    return sorted(found, key=lambda item: item[1])
+    complete = [(place, (int(match[1]), int(match[2] or 1))) for place, match in matches if match]
+    return sorted(complete, key=lambda item: item[1])
 
 
 def read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -29,9 +29,9 @@ def _no_device(device: str) -> str:
     """What to do instead of naming an accelerator."""
     import torch
 
-    found = seen_accelerator()
-    seen = "no accelerator" if found is None else f"{found.type}, which auto takes"
-    return f"device = {device!r}: it is auto or cpu. auto takes what torch sees; torch {torch.__version__} sees {seen}"
+    accelerator = seen_accelerator()
+    name = "no accelerator" if accelerator is None else f"{accelerator.type}, which auto takes"
+    return f"device = {device!r}: it is auto or cpu. auto takes what torch sees; torch {torch.__version__} sees {name}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.device not in ("auto", "cpu"):
             raise ValueError(_no_device(self.device))
-        for name, known in {
+        for name, choices in {
             "optimizer": OPTIMIZERS,
             "schedule": SCHEDULES,
             "precision": ("auto", *PRECISIONS),
@@ -127,8 +127,10 @@ class TrainConfig:
             "mode": ("auto", "min", "max"),
             "weight_decay_on": ("all", "matrices"),
         }.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"unknown {name} {getattr(self, name)!r}: {nearest(str(getattr(self, name)), known)}")
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"unknown {name} {getattr(self, name)!r}: {nearest(str(getattr(self, name)), choices)}"
+                )
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise ValueError("say when to end: steps, epochs or minutes")
         if self.schedule in ("noam", "inverse_sqrt") and self.warmup < 1:
@@ -148,8 +150,8 @@ class TrainConfig:
 
     def better(self, value: float, best: float) -> bool:
         """Is a value of the metric better than the best so far?"""
-        more = self.mode == "max" or (self.mode == "auto" and self.metric in MORE)
-        return value > best if more else value < best
+        larger = self.mode == "max" or (self.mode == "auto" and self.metric in MORE)
+        return value > best if larger else value < best
 
     def _more_than(self, least: float, *names: str) -> None:
         for name in names:

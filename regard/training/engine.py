@@ -159,11 +159,11 @@ class Engine:
 
         Fused optimizers walk through both side by side, whatever the strides say.
         """
-        for parameter, known in self.optimizer.state.items():
-            for name, value in known.items():
-                alike = isinstance(value, Tensor) and value.shape == parameter.shape
-                if alike and value.stride() != parameter.stride():
-                    known[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+        for parameter, parameter_state in self.optimizer.state.items():
+            for name, value in parameter_state.items():
+                same_shape = isinstance(value, Tensor) and value.shape == parameter.shape
+                if same_shape and value.stride() != parameter.stride():
+                    parameter_state[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
     def release(self) -> None:
         """Leave the model as it came, but for its weights, and ready to be used; threads too."""

@@ -225,8 +225,8 @@ class _Loop:
         if config.steps is not None and state.step >= config.steps:
             return "steps"
         # Whole epochs are counted by their ends: a loader's length may be an estimate.
-        whole = config.epochs is not None and float(config.epochs).is_integer()
-        if config.epochs is not None and (state.epoch if whole else self.position) >= config.epochs:
+        whole_epochs = config.epochs is not None and float(config.epochs).is_integer()
+        if config.epochs is not None and (state.epoch if whole_epochs else self.position) >= config.epochs:
             return "epochs"
         if config.patience and state.bad >= config.patience:
             return "patience"
@@ -254,15 +254,17 @@ class _Loop:
         better = state.best is None or config.better(value, state.best)
         better = not math.isnan(value) and better
         # What could not be written is not the best that we have.
-        kept = better and self.write(lambda: self.run.write_model("best", weights, facts))
-        if kept:
+        written = better and self.write(lambda: self.run.write_model("best", weights, facts))
+        if written:
             state.best, state.best_step = value, state.step
         state.bad = 0 if better else state.bad + 1
         self.schedule.observe(better)
         if self.metrics:
             self.metrics.log("valid", state.step, {"epoch": self.position, **values})
         text = f"step {state.step}  epoch {self.position:.2f}  valid: {numbers(values)}"
-        self.progress.say(text + ("  (best)" if kept else "  (better, but it could not be written)" if better else ""))
+        self.progress.say(
+            text + ("  (best)" if written else "  (better, but it could not be written)" if better else "")
+        )
 
     def validate(self) -> dict[str, float] | None:
         """The model's outputs over the validation data. Every time the same batches and random numbers, and none of the
@@ -282,10 +284,10 @@ class _Loop:
         self.check_metric(values)
         return values
 
-    def check_metric(self, given: Any) -> None:
-        metric, known = self.config.metric, [name for name in given if name != "count"]
-        if metric not in known:
-            raise ValueError(f"the model gives no {metric!r} to judge by: {nearest(metric, known)}")
+    def check_metric(self, values: Any) -> None:
+        metric, names = self.config.metric, [name for name in values if name != "count"]
+        if metric not in names:
+            raise ValueError(f"the model gives no {metric!r} to judge by: {nearest(metric, names)}")
 
     def log(self, rate: float) -> None:
         """A line of metrics: the means since the line before."""
@@ -309,9 +311,9 @@ class _Loop:
         loss = self.means.state().get("loss", 0.0)
         norm = 0.0 if self.config.precision == "float16" else float(self.norm)  # float16 skips such a step itself
         if not math.isfinite(loss + norm):
-            what = "gradient" if math.isfinite(loss) else "loss"
+            quantity = "gradient" if math.isfinite(loss) else "loss"
             raise FloatingPointError(
-                f"the {what} is no longer finite at step {self.state.step}; "
+                f"the {quantity} is no longer finite at step {self.state.step}; "
                 f"a lower lr, clip or a warm-up may help. The last good checkpoint is {self.run.last()}"
             )
 
@@ -399,8 +401,8 @@ class _Loop:
                     raise
                 full = True
                 place = self.run.last()
-                kept = f"{place} is whole" if place else "nothing has been kept yet"
-                text = f"the disk of {self.run.folder} is full: step {self.state.step} could not be written, {kept}"
+                remains = f"{place} is whole" if place else "nothing has been kept yet"
+                text = f"the disk of {self.run.folder} is full: step {self.state.step} could not be written, {remains}"
                 if must:
                     raise OSError(error.errno, text + "; make room" + self.how_to_go_on()) from error
                 self.progress.say(text + "; training goes on, make room meanwhile")
@@ -423,19 +425,19 @@ class _Loop:
         self.save(must=True)
         place = (state.step, self.position, self.seconds / 60)
         summary = Summary(*place, config.metric, state.best, state.best_step, ended)
-        kept = [path for _, path in self.run.kept()[-config.average :]] if config.average and not interrupted else []
+        paths = [path for _, path in self.run.kept()[-config.average :]] if config.average and not interrupted else []
 
         def write() -> None:
             self.run.note(summary=dataclasses.asdict(summary))
-            if not kept:
+            if not paths:
                 return
             try:
-                mean = average(kept)
+                mean = average(paths)
             except checkpoint.Damaged as error:
                 self.progress.say(f"the models of the last validations were not averaged: {error}")
                 return
-            self.run.write_model("average", mean, {"step": state.step, "averaged": len(kept)})
-            self.progress.say(f"averaged the models of the last {len(kept)} validations")
+            self.run.write_model("average", mean, {"step": state.step, "averaged": len(paths)})
+            self.progress.say(f"averaged the models of the last {len(paths)} validations")
 
         self.write(write, must=True)
         best = "" if state.best is None else f"; best {config.metric} {state.best:.4g} at step {state.best_step}"

@@ -51,5 +51,5 @@ def build(
         matrices = [parameter for parameter in trained if parameter.ndim > 1]
         vectors = [parameter for parameter in trained if parameter.ndim < 2]
         split = ((matrices, config.weight_decay), (vectors, 0.0))
-        groups = [{"params": each, "weight_decay": decay} for each, decay in split if each]
+        groups = [{"params": members, "weight_decay": decay} for members, decay in split if members]
     return _CLASSES[config.optimizer](groups, **options)

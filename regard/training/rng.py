@@ -23,14 +23,14 @@ def state(device: torch.device) -> dict[str, Any]:
     version, internal, gauss = random.getstate()
     numpy = np.random.get_state(legacy=False)
     twister = {"key": torch.from_numpy(numpy["state"]["key"].astype(np.int64)), "pos": int(numpy["state"]["pos"])}
-    kept = {
+    states = {
         "python": [version, torch.tensor(internal), gauss],
         "numpy": {"state": twister, "has_gauss": int(numpy["has_gauss"]), "gauss": float(numpy["gauss"])},
         "torch": torch.get_rng_state(),
     }
     if device.type != "cpu":
-        kept[device.type] = torch.get_device_module(device).get_rng_state()
-    return kept
+        states[device.type] = torch.get_device_module(device).get_rng_state()
+    return states
 
 
 def restore(kept: dict[str, Any], device: torch.device) -> None:
@@ -48,9 +48,9 @@ def restore(kept: dict[str, Any], device: torch.device) -> None:
 @contextmanager
 def apart(number: int, device: torch.device) -> Iterator[None]:
     """Inside, everything random starts from ``number``; afterwards all is as if nothing had been drawn."""
-    kept = state(device)
+    states = state(device)
     seed(number)
     try:
         yield
     finally:
-        restore(kept, device)
+        restore(states, device)

@@ -152,8 +152,8 @@ class Run:
 
     def weights(self, which: str | None = None) -> Path:
         """The file of the weights ``average``, ``best`` or ``last``; unnamed, the first of these that exists."""
-        if which is not None and which not in (known := ("average", "best", "last")):
-            raise ValueError(f"unknown weights {which!r}: {nearest(which, known)}")
+        if which is not None and which not in (choices := ("average", "best", "last")):
+            raise ValueError(f"unknown weights {which!r}: {nearest(which, choices)}")
         for name, place in self.all_weights().items():
             if name == (which or name):
                 return place
@@ -188,7 +188,7 @@ class Run:
         It predicts without the data, and cannot be trained further. Where the data lay is not told.
         """
         source, facts = self.weights(which), self.facts()
-        tensors, about = checkpoint.read_weights(source)
+        tensors, header = checkpoint.read_weights(source)
         # Tensors that are one and the same must stay so.
         cast = {id(each): each.half() if half and each.is_floating_point() else each for each in tensors.values()}
 
@@ -196,12 +196,12 @@ class Run:
             for path in sorted(self.task.iterdir()):
                 content = path.read_bytes()
                 if path.name == "task.json":
-                    kept = {key: value for key, value in json.loads(content).items() if key != "data"}
-                    content = (json.dumps(kept, indent=1, ensure_ascii=False) + "\n").encode()
+                    remaining = {key: value for key, value in json.loads(content).items() if key != "data"}
+                    content = (json.dumps(remaining, indent=1, ensure_ascii=False) + "\n").encode()
                 checkpoint.write_file(task / path.name, content)
 
         pack = Run.create(folder, (self.folder / "recipe.toml").read_text(encoding="utf-8"), save)
-        pack.write_model("best", {name: cast[id(tensor)] for name, tensor in tensors.items()}, about)
+        pack.write_model("best", {name: cast[id(tensor)] for name, tensor in tensors.items()}, header)
         pack.checkpoints.rmdir()
         pack.note(
             **{key: facts[key] for key in ("created", "summary", "alignment") if key in facts}, packed=source.stem

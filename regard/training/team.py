@@ -70,7 +70,7 @@ class Team:
 
     def tell(self, thing: Any) -> Any:
         """What the first process has, to all."""
-        told = [thing]
+        box = [thing]
         if self.world > 1:
-            dist.broadcast_object_list(told, src=0, group=self.side)
-        return told[0]
+            dist.broadcast_object_list(box, src=0, group=self.side)
+        return box[0]

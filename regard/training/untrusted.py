@@ -48,9 +48,9 @@ def check_numbers(section: str, values: Mapping[str, Any], config: type, where: 
     """Refuse settings above the ceiling of their section."""
     defaults = {field.name: field.default for field in dataclasses.fields(config)}
     for key, value in values.items():
-        usual = defaults.get(key, 0)
+        default = defaults.get(key, 0)
         ceiling = LARGEST_SIDE if section == "task" and key in SIDES else CEILINGS[section]
-        most = max(ceiling, 10 * usual if isinstance(usual, int | float) else 0)
+        most = max(ceiling, 10 * default if isinstance(default, int | float) else 0)
         for number in value if isinstance(value, list | tuple) else (value,):
             if isinstance(number, int | float) and not -most <= number <= most:
                 raise ValueError(f"{where}: {key} = {number} is unusually large, more than {most:,}; {LIFT}")
@@ -59,10 +59,10 @@ def check_numbers(section: str, values: Mapping[str, Any], config: type, where: 
 def check_task(path: Path, config: type) -> None:
     """The same for the settings in ``task.json``; whatever else may be wrong with it is found when it is loaded."""
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        description = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return
-    settings = about.get("config") if isinstance(about, dict) else None
+    settings = description.get("config") if isinstance(description, dict) else None
     check_numbers("task", settings if isinstance(settings, dict) else {}, config, path)
 
 
@@ -96,10 +96,10 @@ _MAKERS = {
 
 def _numel(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> int:
     """How many numbers a call of one of ``_MAKERS`` makes room for."""
-    sizes = [each for each in (*args, kwargs.get("size")) if isinstance(each, list | tuple)]
-    whole = [each for each in args if isinstance(each, int | float) and not isinstance(each, bool)]
+    sizes = [arg for arg in (*args, kwargs.get("size")) if isinstance(arg, list | tuple)]
+    numbers = [arg for arg in args if isinstance(arg, int | float) and not isinstance(arg, bool)]
     if func in _LINES:
-        return int(max(map(abs, whole), default=0))
+        return int(max(map(abs, numbers), default=0))
     if func is torch.eye:
-        return int(math.prod(whole if len(whole) > 1 else whole * 2))
-    return int(math.prod(sizes[-1] if sizes else whole))
+        return int(math.prod(numbers if len(numbers) > 1 else numbers * 2))
+    return int(math.prod(sizes[-1] if sizes else numbers))

@@ -39,11 +39,11 @@ def _installed() -> dict[str, str]:
     """The family names of the fonts that matplotlib knows and their files, the usual ones first."""
     from matplotlib.font_manager import fontManager
 
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for entry in fontManager.ttflist:
         if entry.style == "normal" and not entry.name.startswith((".", "Last Resort")) and "Color" not in entry.name:
-            found.setdefault(entry.name, entry.fname)
-    return {name: found[name] for name in _FAMILIES if name in found} | found
+            files.setdefault(entry.name, entry.fname)
+    return {name: files[name] for name in _FAMILIES if name in files} | files
 
 
 @cache
@@ -51,8 +51,8 @@ def _refresh() -> bool:
     """Tell matplotlib, whose list of fonts is as old as its cache, of fonts that came since."""
     from matplotlib.font_manager import findSystemFonts, fontManager
 
-    known = {entry.fname for entry in fontManager.ttflist}
-    new = [file for file in findSystemFonts() if file not in known]
+    listed = {entry.fname for entry in fontManager.ttflist}
+    new = [file for file in findSystemFonts() if file not in listed]
     for file in new:
         with suppress(OSError, RuntimeError, ValueError):
             fontManager.addfont(file)
@@ -76,17 +76,17 @@ def _cover(characters: set[int]) -> tuple[list[str], set[int]]:
     for family, file in _installed().items():
         if not characters:
             break
-        if held := characters & _characters(file):
+        if covered := characters & _characters(file):
             families.append(family)
-            characters = characters - held
+            characters = characters - covered
     return families, characters
 
 
 def drawable(*groups: list[str]) -> tuple[list[str], list[list[str]]]:
     """Fonts that together can draw the texts, and the texts, with boxes for what none can.
 
-    matplotlib falls back from font to font if it is told which; what is missing in all it would name in a warning per
-    character and drawing. Here it is one warning.
+    matplotlib falls back from font to font in the order of this list. For a character that none has it would warn at
+    every drawing; here all of them are one warning.
     """
     characters = {ord(character) for group in groups for text in group for character in text if character != "\n"}
     families, missing = _cover(characters)
@@ -105,18 +105,18 @@ def quiet() -> Iterator[None]:
     """Without matplotlib's remark that a fallback font has no such weight, which it repeats for every size."""
     log = logging.getLogger("matplotlib.font_manager")
 
-    def wanted(record: logging.LogRecord) -> bool:
+    def other_remark(record: logging.LogRecord) -> bool:
         return "font weight" not in record.getMessage()
 
-    log.addFilter(wanted)
+    log.addFilter(other_remark)
     try:
         yield
     finally:
-        log.removeFilter(wanted)
+        log.removeFilter(other_remark)
 
 
 def wrapped(text: str, inches: float, size: float) -> str:
-    """The text wrapped at about ``width`` inches. Bold letters are 0.65 em wide, East Asian ones twice that."""
+    """The text wrapped at about ``inches``. Bold letters are 0.65 em wide, East Asian ones twice that."""
     most = max(8, int(inches * 72 / (0.65 * size)))
     lines: list[str] = []
     for line in text.split("\n"):

@@ -13,7 +13,7 @@ colours.register()
 
 
 class Figure(figure.Figure):
-    """Matplotlib's, not known to pyplot, which would keep it alive."""
+    """Matplotlib's, not registered with pyplot, which would keep it alive."""
 
     def _repr_png_(self) -> bytes:
         data = io.BytesIO()

@@ -23,7 +23,7 @@ COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#cc79a7")
 
 
 def pictures(name: str, values: Any, dimensions: int) -> np.ndarray:
-    """An array with ``ndim`` dimensions, none of them empty, of finite numbers."""
+    """An array with ``dimensions`` dimensions, none of them empty, of finite numbers."""
     array = as_array(values)
     if array.ndim != dimensions or 0 in array.shape:
         raise ValueError(f"{name} should have {dimensions} dimensions and no empty one, not the shape {array.shape}")
@@ -80,23 +80,25 @@ def sheet(
     columns: Sequence[str],
     *,
     side: float,
+    tall: float | None = None,
     title: str | None = None,
     labels: Sequence[str] | None = None,
     gap: float = 0.08,
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A figure of rows × columns square panels of ``side`` inches, with names above the columns and beside the rows."""
+    """A figure of rows × columns panels, ``side`` inches wide and ``tall`` inches high, square by default, with names
+    above the columns and beside the rows."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from regard.views._notebook import Figure
 
     if labels is not None and len(labels) != rows:
         raise ValueError(f"{rows} pictures are drawn, but {len(labels)} labels came")
-    pad = 0.15
+    pad, tall = 0.15, side if tall is None else tall
     left = pad + (0.09 * max(map(len, labels)) + 0.08 if labels else 0.0)
     head = (0.24 if title else 0.0) + 0.26
     wide = left + len(columns) * (side + gap) - gap + pad
     width = max(wide, 0.1 * len(title or "") + 2 * pad)
-    height = head + rows * (side + gap) - gap + pad + pad
+    height = head + rows * (tall + gap) - gap + pad + pad
     drawing = Figure(figsize=(width, height), dpi=100)
     FigureCanvasAgg(drawing)
     if title:
@@ -104,17 +106,17 @@ def sheet(
         drawing.text(pad / width, 1 - pad / height, title, **style)
     panels: list[list[Axes]] = []
     for row in range(rows):
-        bottom = height - pad - head - (row + 1) * (side + gap) + gap
+        bottom = height - pad - head - (row + 1) * (tall + gap) + gap
         panels.append([])
         for column, name in enumerate(columns):
-            box = ((left + column * (side + gap)) / width, bottom / height, side / width, side / height)
+            box = ((left + column * (side + gap)) / width, bottom / height, side / width, tall / height)
             axes = drawing.add_axes(box)
             axes.set(xticks=[], yticks=[])
             if row == 0:
                 axes.set_title(name, fontsize=9.5, color=INK, pad=4)
             panels[-1].append(axes)
         if labels:
-            middle = (bottom + side / 2) / height
+            middle = (bottom + tall / 2) / height
             drawing.text(pad / width, middle, labels[row], fontsize=9.5, color=INK, va="center", parse_math=False)
     return drawing, panels
 

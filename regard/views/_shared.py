@@ -54,8 +54,8 @@ def as_matrix(weights: Any, rows: Tokens, columns: Tokens) -> tuple[np.ndarray, 
     if not np.isfinite(matrix).all():
         t, s = (int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
         raise ValueError(f"weights hold {matrix[t, s]} at row {t}, column {s}; there is no colour for that")
-    named = (names_of(tokens, size, axis, matrix.shape) for tokens, size, axis in _axes(rows, columns, matrix))
-    row_labels, column_labels = (labels(tokens) for tokens in named)
+    tokens_of_axes = (names_of(tokens, size, axis, matrix.shape) for tokens, size, axis in _axes(rows, columns, matrix))
+    row_labels, column_labels = (labels(tokens) for tokens in tokens_of_axes)
     return matrix, row_labels, column_labels
 
 
@@ -128,8 +128,10 @@ def save(drawing: Figure, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     form = path.suffix.lower().removeprefix(".")
     if form not in FORMATS:
-        known = nearest(form, FORMATS)
-        raise ValueError(f"{path}: the suffix says how a figure is written, and {path.suffix!r} says nothing; {known}")
+        suggestion = nearest(form, FORMATS)
+        raise ValueError(
+            f"{path}: the suffix says how a figure is written, and {path.suffix!r} says nothing; {suggestion}"
+        )
     undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
     data = io.BytesIO()
     with quiet(), rc_context({"svg.hashsalt": "regard", "pdf.fonttype": 42}):

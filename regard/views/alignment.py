@@ -126,17 +126,17 @@ def terminal(
     across = sum(wide) + len(wide) - 1 <= room
     widths = wide if across else [2] * len(column_names)
     gap = " " if across else ""
-    fit = len(widths) if across else max(1, room // 2)
+    per_band = len(widths) if across else max(1, room // 2)
 
     lines: list[str] = []
-    for first in range(0, len(widths), fit):
-        band = slice(first, first + fit)
+    for first in range(0, len(widths), per_band):
+        band = slice(first, first + per_band)
         if lines:
             lines.append("")
         names = column_names[band]
         lines += [" " * (margin + 1) + line for line in (_across(names, widths) if across else _down(names))]
-        looks = matrix[:, band].any(1) if first else np.ones(len(matrix), bool)
-        begin = int(looks.argmax()) if looks.any() else 0  # of a text that looks back, earlier rows cannot see so far
+        attending = matrix[:, band].any(1) if first else np.ones(len(matrix), bool)
+        begin = int(attending.argmax()) if attending.any() else 0  # causal rows do not reach the later columns
         for name, row in zip(row_names[begin:], matrix[begin:]):
             shaded = gap.join(shade(weight / scale, w, shades, colour) for weight, w in zip(row[band], widths[band]))
             lines.append(f"{_isolated(pad(name, margin, 'right'))} {shaded}")
@@ -154,9 +154,9 @@ def _across(names: list[str], widths: list[int]) -> list[str]:
 def _down(names: list[str]) -> list[str]:
     """Labels written from top to bottom, ending just above their columns of 2 cells."""
     letters = [clusters(name) for name in names]
-    letters = [found if len(found) <= _TALLEST else [*found[: _TALLEST - 1], ELLIPSIS] for found in letters]
+    letters = [label if len(label) <= _TALLEST else [*label[: _TALLEST - 1], ELLIPSIS] for label in letters]
     height = max(map(len, letters))
-    high = [[""] * (height - len(found)) + found for found in letters]
+    high = [[""] * (height - len(label)) + label for label in letters]
     return ["".join(pad(column[line], 2) for column in high) for line in range(height)]
 
 
@@ -265,7 +265,7 @@ def figure(
 
     def place(x: float, y: float, *size: float) -> tuple[float, ...]:
         """Inches as parts of the figure."""
-        return tuple(length / whole for length, whole in zip((x, y, *size), (width, height) * 2))
+        return tuple(length / side for length, side in zip((x, y, *size), (width, height) * 2))
 
     drawing.set_size_inches(width, height)
     if heading:
@@ -350,10 +350,10 @@ def beam(
     source = names_of(columns, arrays[0].shape[-1], "columns", arrays[0].shape)
     if layers is not None and (arrays[0].ndim != 4 or len(layers) != len(arrays[0])):
         raise ValueError(f"{len(layers)} names of layers came for weights {arrays[0].shape}")
-    found = []
+    encoded = []
     for reading, array in zip(readings, arrays):
         target = names_of(reading.rows, array.shape[-2], "rows", array.shape)
-        found.append(
+        encoded.append(
             {
                 "rows": target,
                 "text": reading.text or sentence(target),
@@ -361,7 +361,7 @@ def beam(
                 "weights": Quantized(array),
             }
         )
-    data = {"columns": source, "layers": None if layers is None else list(layers), "readings": found}
+    data = {"columns": source, "layers": None if layers is None else list(layers), "readings": encoded}
     return View("alignment", title or sentence(source), data)
 
 
@@ -375,15 +375,15 @@ def hypotheses(
 ) -> View:
     """The hypotheses of a search for the page; ``spell`` turns ids into tokens, and ``end`` names a row of the end."""
     readings = []
-    for one in found:
-        if one.alignment is None:
+    for hypothesis in found:
+        if hypothesis.alignment is None:
             raise ValueError("this hypothesis has no alignment: its system has no attention over the source")
-        rows, weights = list(spell(list(one.tokens))), as_array(one.alignment)
+        rows, weights = list(spell(list(hypothesis.tokens))), as_array(hypothesis.alignment)
         if len(weights) == len(rows) + 1:
             rows.append(end)
         if columns is not None and not weights[:, len(columns) :].any():  # the padding of a batch
             weights = weights[:, : len(columns)]
-        readings.append(Reading(rows, weights, float(one.score)))
+        readings.append(Reading(rows, weights, float(hypothesis.score)))
     return beam(readings, columns, title=title)
 
 
@@ -437,5 +437,5 @@ def picture(readings: Sequence[Reading], columns: Tokens = None, *, title: str =
 
 def between(sides: Sequence[Side], columns: Axis, *, title: str = "") -> Picture:
     """Weights over words, or over anything else that has labels; see :mod:`regard.views.between`."""
-    found = [Reading(one.rows.labels, one.weights, one.score, getattr(one.rows, "text", "")) for one in sides]
-    return picture(found, columns.labels, title=title)
+    readings = [Reading(side.rows.labels, side.weights, side.score, getattr(side.rows, "text", "")) for side in sides]
+    return picture(readings, columns.labels, title=title)

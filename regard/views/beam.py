@@ -28,18 +28,18 @@ def _checked(readings: Sequence[Reading], columns: Tokens) -> list[tuple[np.ndar
     """Weights, target words, source words and a heading of each."""
     if not readings:
         raise ValueError("a beam has at least one hypothesis")
-    found = []
+    panels = []
     for number, reading in enumerate(readings[:MOST], 1):
         matrix, rows, names = as_matrix(reading.weights, reading.rows, columns)
         if 0 in matrix.shape:
             raise ValueError(f"hypothesis {number} is empty: weights {matrix.shape}")
         score = "" if reading.score is None else f"{reading.score:.2f}".replace("-", "−") + "  "
-        told = visible(reading.text or alignment.sentence(rows))
-        found.append((matrix, rows, names, f"{number}.  {score}{told}"))
-    widths = {matrix.shape[1] for matrix, *_ in found}
+        text = visible(reading.text or alignment.sentence(rows))
+        panels.append((matrix, rows, names, f"{number}.  {score}{text}"))
+    widths = {matrix.shape[1] for matrix, *_ in panels}
     if len(widths) > 1:
         raise ValueError(f"hypotheses of one beam look at one source, but these look at {sorted(widths)} words")
-    return found
+    return panels
 
 
 def terminal(readings: Sequence[Reading], columns: Tokens = None, **options: Any) -> str:
@@ -66,12 +66,12 @@ def figure(
 
     from regard.views._notebook import Figure
 
-    found = _checked(readings, columns)
-    source = [shorten(name, 18) for name in found[0][2]]
-    targets = [[shorten(name, 18) for name in rows] for _, rows, _, _ in found]
+    panels = _checked(readings, columns)
+    source = [shorten(name, 18) for name in panels[0][2]]
+    targets = [[shorten(name, 18) for name in rows] for _, rows, _, _ in panels]
     heading = visible(title) if title else ""
     fonts, (source, (heading, *headings), *targets) = drawable(
-        source, [heading, *(text for *_, text in found)], *targets
+        source, [heading, *(text for *_, text in panels)], *targets
     )
     plain: dict[str, Any] = {"fontfamily": fonts, "parse_math": False}
 
@@ -92,9 +92,9 @@ def figure(
     if heading:
         style: dict[str, Any] = {"fontsize": 12, "fontweight": "bold", "color": INK, "va": "top"}
         drawing.text(0.12 / width, 1 - 0.12 / height, heading, **style, **plain)
-    top = max(darkest(matrix) for matrix, *_ in found)
+    top = max(darkest(matrix) for matrix, *_ in panels)
     y = height - head
-    for number, ((matrix, *_), rows, text, gap) in enumerate(zip(found, targets, headings, gaps)):
+    for number, ((matrix, *_), rows, text, gap) in enumerate(zip(panels, targets, headings, gaps)):
         drawing.text(0.12 / width, (y - 0.16) / height, text, fontsize=9.5, color=INK, va="top", **plain)
         y -= gap if number else gap + over
         tall = cell * len(rows)

@@ -75,7 +75,7 @@ def frames(
     """A figure for each step, pictures beside each other: what is read above, the canvas below; for
     :func:`save_animation`."""
     canvas, images, read, write = _checked(canvas, images, read, write)
-    made = []
+    drawings = []
     for t in range(canvas.shape[1]):
         lines = 1 if images is None else 2
         heading = f"{title}, step {t + 1}" if title else f"step {t + 1} of {canvas.shape[1]}"
@@ -86,8 +86,8 @@ def frames(
                 _box(panels[0][n], read, n, t, READ)
             paint(panels[-1][n], canvas[n, t])
             _box(panels[-1][n], write, n, t, WRITE)
-        made.append(drawing)
-    return made
+        drawings.append(drawing)
+    return drawings
 
 
 def reading(
@@ -136,14 +136,14 @@ def view(
     glimpses ``patch`` (T, C, n, n) instead of a canvas."""
     if canvas is None and (patch is None or image is None):
         raise ValueError("a view of drawing needs a canvas, and one of reading needs patches and the image")
-    made = pictures("canvas", canvas, 4) if canvas is not None else pictures("patch", patch, 4)
+    sequence = pictures("canvas", canvas, 4) if canvas is not None else pictures("patch", patch, 4)
     boxes = {
-        name: None if value is None else _boxes(name, pictures(name, value, 2)[None], (1, len(made)))[0]  # type: ignore[index]
+        name: None if value is None else _boxes(name, pictures(name, value, 2)[None], (1, len(sequence)))[0]  # type: ignore[index]
         for name, value in (("read", read), ("write", write))
     }
     shown = None if image is None else packed(pictures("image", image, 3))
-    glimpse = None if canvas is not None else packed(made / max(float(made.max()), 1e-6))  # it may be amplified
-    data = {"canvas": None if canvas is None else packed(made), "image": shown, "patch": glimpse, **boxes}
+    glimpse = None if canvas is not None else packed(sequence / max(float(sequence.max()), 1e-6))  # it may be amplified
+    data = {"canvas": None if canvas is None else packed(sequence), "image": shown, "patch": glimpse, **boxes}
     return View("canvas", title or ("drawing" if canvas is not None else "reading"), data)
 
 
@@ -160,9 +160,9 @@ def _box(axes: Axes, boxes: np.ndarray | None, n: int, t: int, colour: str) -> N
     limits = axes.get_xlim(), axes.get_ylim()
     ends = np.array([(middle - side / 2, middle + side / 2) for middle in centre])
     low, high = np.sort(limits).T
-    seen = np.clip(ends, low[:, None] + 0.4, high[:, None] - 0.4)
-    wide, style = min(max(0.6 * sigma, 0.8), 4.0), "-" if np.array_equal(seen, ends) else (0, (3, 1.5))
-    corner, (width, height) = seen[:, 0], seen[:, 1] - seen[:, 0]
+    visible = np.clip(ends, low[:, None] + 0.4, high[:, None] - 0.4)
+    wide, style = min(max(0.6 * sigma, 0.8), 4.0), "-" if np.array_equal(visible, ends) else (0, (3, 1.5))
+    corner, (width, height) = visible[:, 0], visible[:, 1] - visible[:, 0]
     axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=colour, linewidth=wide, linestyle=style))
     axes.set(xlim=limits[0], ylim=limits[1])
 
@@ -180,10 +180,10 @@ def _checked(canvas: Any, images: Any, read: Any, write: Any) -> tuple[np.ndarra
 def _boxes(name: str, boxes: Any, steps: tuple[int, ...]) -> np.ndarray | None:
     if boxes is None:
         return None
-    found = pictures(name, boxes, 3)
-    if found.shape != (*steps, 4):
-        raise ValueError(f"{name} boxes are {(*steps, 4)}: x, y, side and σ in each step, not {found.shape}")
-    return found
+    values = pictures(name, boxes, 3)
+    if values.shape != (*steps, 4):
+        raise ValueError(f"{name} boxes are {(*steps, 4)}: x, y, side and σ in each step, not {values.shape}")
+    return values
 
 
 def shown(made: Any, images: Any, titles: Sequence[str]) -> list[Picture]:
@@ -191,22 +191,22 @@ def shown(made: Any, images: Any, titles: Sequence[str]) -> list[Picture]:
     figure and one animation. ``images`` is None where it drew from nothing, ``made.canvas`` where it classified."""
     parts = {name: getattr(made, name) for name in ("canvas", "read", "write", "patch")}
     if made.canvas is None:
-        whole: Any = partial(reading, images, made.read, made.patch, labels=titles)
+        shared_figure: Any = partial(reading, images, made.read, made.patch, labels=titles)
         moving = None
     else:
         boxes = made.read, made.write
-        whole = partial(figure, made.canvas, *boxes, images=images, labels=titles)
+        shared_figure = partial(figure, made.canvas, *boxes, images=images, labels=titles)
         moving = partial(frames, made.canvas, *boxes, images=images)
-    found = []
+    drawings = []
     for row, title in enumerate(titles):
-        one = {name: None if tensor is None else tensor[row] for name, tensor in (parts | {"image": images}).items()}
+        sample = {name: None if tensor is None else tensor[row] for name, tensor in (parts | {"image": images}).items()}
         rows = slice(row, row + 1)
         if made.canvas is None:
             text: Any = partial(_as_text, images[row])
         else:
             text = partial(terminal, made.canvas[rows], images=None if images is None else images[rows])
-        found.append(Picture(title, text, partial(view, **one, title=title), whole, moving))
-    return found
+        drawings.append(Picture(title, text, partial(view, **sample, title=title), shared_figure, moving))
+    return drawings
 
 
 def _as_text(image: Any) -> str:

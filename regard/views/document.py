@@ -89,8 +89,8 @@ def terminal(
             used = int(start) + cells(word)
         lines.append(text)
         # A look that sees nothing in this line is not written.
-        seen = [bool((row[[place for place, _ in line]] >= 0.05 * scale).any()) for row in matrix]
-        lines += [row for row, any_seen in zip(below, seen) if any_seen]
+        attended = [bool((row[[place for place, _ in line]] >= 0.05 * scale).any()) for row in matrix]
+        lines += [row for row, any_seen in zip(below, attended) if any_seen]
     legend, _ = legend_of(scale, shades, colour, width)
     lines += [legend, *(shorten(line, width) for line in _below(question, prediction, answers))]
     text = "\n".join(line.rstrip() for line in lines)
@@ -130,11 +130,11 @@ def figure(
     @cache
     def wide(text: str, size: float, weight: str = "normal") -> float:
         """In inches; measured on large letters, whose widths are not rounded to pixels."""
-        made = drawing.text(0, 0, text, fontsize=8 * size, fontweight=weight, **plain)
+        drawn = drawing.text(0, 0, text, fontsize=8 * size, fontweight=weight, **plain)
         with quiet():
-            found = made.get_window_extent(renderer).width / (8 * drawing.dpi)
-        made.remove()
-        return found
+            width = drawn.get_window_extent(renderer).width / (8 * drawing.dpi)
+        drawn.remove()
+        return width
 
     inset, size, blank, high, strip = 0.2, 11.0, 0.07, 0.27, 0.13  # inches, but for the size of letters
     several = len(matrix) > 1
@@ -242,12 +242,12 @@ def wrap(
 
 def _bracketed(words: Sequence[str], marked: Collection[int]) -> list[str]:
     """Words, those that are marked between brackets, one pair around a run of them."""
-    found = []
+    marked_words = []
     for place, word in enumerate(words):
         before = "[" if place in marked and place - 1 not in marked else ""
         behind = "]" if place in marked and place + 1 not in marked else ""
-        found.append(before + word + behind)
-    return found
+        marked_words.append(before + word + behind)
+    return marked_words
 
 
 def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
@@ -277,8 +277,8 @@ def _checked(
         raise ValueError("weights hold NaN or infinity; there is no colour for that")
     if blanks is not None and len(blanks) != len(words):
         raise ValueError(f"{len(blanks)} blanks came for {len(words)} words")
-    if wrong := [place for place in marked if not 0 <= place < len(words)]:
-        raise ValueError(f"word {wrong[0]} is marked, of {len(words)}; they count from 0")
+    if outside := [place for place in marked if not 0 <= place < len(words)]:
+        raise ValueError(f"word {outside[0]} is marked, of {len(words)}; they count from 0")
     names = names_of(rows, len(matrix), "rows", matrix.shape)
     return matrix, labels(words), labels(names)
 
@@ -290,11 +290,11 @@ def _below(question: str, prediction: str, answers: Sequence[str]) -> list[str]:
     return [question, f"→ {prediction}{right}"]
 
 
-def picture(words: Sequence[str], weights: Any, *, title: str = "", **about: Any) -> Picture:
+def picture(words: Sequence[str], weights: Any, *, title: str = "", **options: Any) -> Picture:
     """The document in all its forms; arguments as for :func:`terminal`."""
     return Picture(
-        title or about.get("question", ""),
-        partial(terminal, words, weights, **about),
-        partial(view, words, weights, title=title, **about),
-        partial(figure, words, weights, **about),
+        title or options.get("question", ""),
+        partial(terminal, words, weights, **options),
+        partial(view, words, weights, title=title, **options),
+        partial(figure, words, weights, **options),
     )

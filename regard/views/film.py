@@ -39,7 +39,7 @@ def _checked(frames: Any, words: Tokens, weights: Any, names: Tokens) -> tuple[n
         raise ValueError(f"weights {matrix.shape} for {len(frames)} frames")
     if matrix.min(initial=0.0) < 0:
         raise ValueError(f"weights hold {matrix.min()}; weights are not negative")
-    rows, columns = (names_of(each, size, "rows", matrix.shape) for each, size in zip((words, names), matrix.shape))
+    rows, columns = (names_of(tokens, size, "rows", matrix.shape) for tokens, size in zip((words, names), matrix.shape))
     return frames, rows, matrix, columns
 
 
@@ -58,9 +58,9 @@ def figure(frames: Any, words: Sequence[str], weights: Any, names: Tokens = None
     from regard.views._notebook import Figure
 
     frames, rows, matrix, columns = _checked(frames, words, weights, names)
-    told = [shorten(name, 18) for name in labels(rows)]
-    fonts, (told, (heading,)) = drawable(told, [visible(title)])
-    left = _PAD + 0.09 * max((len(name) for name in told), default=0) + 0.1
+    row_names = [shorten(name, 18) for name in labels(rows)]
+    fonts, (row_names, (heading,)) = drawable(row_names, [visible(title)])
+    left = _PAD + 0.09 * max((len(name) for name in row_names), default=0) + 0.1
     head = _PAD + (0.34 if heading else 0.0) + 0.2
     width = max(left + len(frames) * (_FRAME + _GAP) + _PAD, 0.1 * len(heading) + 2 * _PAD)
     height = head + _FRAME + len(rows) * (_BAR + _GAP) + _GAP + _PAD
@@ -76,7 +76,7 @@ def figure(frames: Any, words: Sequence[str], weights: Any, names: Tokens = None
         paint(axes, frame)
         axes.set_title(shorten(visible(name), 8), fontsize=8.5, color=MUTED, pad=3, parse_math=False)
     across = len(frames) * (_FRAME + _GAP) - _GAP
-    for number, (name, row) in enumerate(zip(told, matrix)):
+    for number, (name, row) in enumerate(zip(row_names, matrix)):
         bottom = height - head - _FRAME - (number + 1) * (_BAR + _GAP)
         axes = drawing.add_axes((left / width, bottom / height, across / width, _BAR / height))
         axes.bar(np.arange(len(row)), row, width=0.72, color="#2f6fb3")
@@ -103,9 +103,12 @@ def view(frames: Any, words: Sequence[str], weights: Any, names: Tokens = None, 
 
 def picture(frames: Any, words: Sequence[str], weights: Any, names: Tokens = None, *, title: str = "") -> Picture:
     """The frames with their words in all forms; arguments as for :func:`figure`."""
-    given = (frames, words, weights, names)
+    arguments = (frames, words, weights, names)
     return Picture(
-        title, partial(terminal, *given), partial(view, *given, title=title), partial(figure, *given, title=title)
+        title,
+        partial(terminal, *arguments),
+        partial(view, *arguments, title=title),
+        partial(figure, *arguments, title=title),
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a network looked: the path of its glimpses over an image, what it saw there, and what it thought of it.
+"""Where a network looked: the path of its glimpses over an image, what it saw there, and how it classified it.
 
 The picture of Mnih et al. 2014, figure 4. ``figure`` draws a row for each image, ``frames`` one image as an animation,
 ``game`` a game of Catch, ``costs`` error against computation, and ``terminal`` writes an image as text. ``view`` and
@@ -89,8 +89,8 @@ def figure(
                     small.set_title(str(t + 1), fontsize=9, color=colour, pad=3)
             best = int(probability[row, t].argmax())
             name, share = shorten(names[best], 12 if scales > 1 else 16), f"{100 * probability[row, t, best]:.0f} %"
-            told = f"{name}{between}{share}"
-            small.set_xlabel(told, fontsize=8.5, color=INK, linespacing=1.1, parse_math=False)
+            label = f"{name}{between}{share}"
+            small.set_xlabel(label, fontsize=8.5, color=INK, linespacing=1.1, parse_math=False)
     return drawing
 
 
@@ -109,7 +109,7 @@ def frames(
 
     All without the first dimension of :func:`figure`.
     """
-    image, location, patch, probability = (as_array(each)[None] for each in (image, location, patch, probability))
+    image, location, patch, probability = (as_array(array)[None] for array in (image, location, patch, probability))
     image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
     scales, count = patch.shape[3], probability.shape[-1]
     names, numbers = _names(classes, probability), _objects(objects, patch.shape[1])
@@ -118,21 +118,21 @@ def frames(
     head, bars = (0.42 if title else 0.1), 2.0
     width = _PAD + 3.2 + 0.25 + 1.0 + 0.45 + bars + _PAD
     height = head + max(3.2, scales * 1.07) + 0.45
-    made = []
+    drawings = []
     for t in range(patch.shape[1]):
         drawing = _drawing(width, height, title)
         axes = _axes(drawing, _PAD, height - head - 3.2, 3.2, 3.2)
         paint(axes, image[0])
         _path(axes, image.shape[-2:], location[0, : t + 1], numbers)
         _square(axes, image.shape[-2:], location[0, t], sides, NOW)
-        told = f"glimpse {t + 1} of {patch.shape[1]}" + ("" if numbers is None else f", object {numbers[t] + 1}")
-        axes.set_xlabel(told, fontsize=10, color=INK, labelpad=5)
+        label = f"glimpse {t + 1} of {patch.shape[1]}" + ("" if numbers is None else f", object {numbers[t] + 1}")
+        axes.set_xlabel(label, fontsize=10, color=INK, labelpad=5)
         for scale in range(scales):
             small = _axes(drawing, _PAD + 3.45, height - head - (scale + 1) * 1.07 + 0.07, 1.0, 1.0)
             paint(small, patch[0, t, :, scale])
         _bars(drawing, probability[0, t, order], [names[i] for i in order], width - bars - _PAD, height - head)
-        made.append(drawing)
-    return made
+        drawings.append(drawing)
+    return drawings
 
 
 def game(
@@ -143,23 +143,23 @@ def game(
     screen, location, patch, sides = _game(screen, location, patch, sides)
     steps, scales = len(patch), patch.shape[2]
     width, height = _PAD + 3.2 + 0.25 + 1.0 + _PAD, 0.1 + max(3.2, scales * 1.07) + 0.45
-    made = []
+    drawings = []
     for t in range(steps + 1):
         drawing = _drawing(width, height, None)
         axes = _axes(drawing, _PAD, height - 3.3, 3.2, 3.2)
         paint(axes, screen[t])
-        told = f"step {t + 1} of {steps}" + (f": {actions[t]}" if actions and t < steps else "")
+        label = f"step {t + 1} of {steps}" + (f": {actions[t]}" if actions and t < steps else "")
         if t < steps:
             _square(axes, screen.shape[-2:], location[t], sides, NOW)
             for scale in range(scales):
                 small = _axes(drawing, _PAD + 3.45, height - 0.1 - (scale + 1) * 1.07 + 0.07, 1.0, 1.0)
                 paint(small, patch[t, :, scale])
         else:
-            told = "caught" if caught else "missed"
+            label = "caught" if caught else "missed"
             axes.spines[:].set(color=RIGHT if caught else WRONG, linewidth=3)
-        axes.set_xlabel(told, fontsize=10, color=INK, labelpad=5)
-        made.append(drawing)
-    return made
+        axes.set_xlabel(label, fontsize=10, color=INK, labelpad=5)
+        drawings.append(drawing)
+    return drawings
 
 
 def _game(screen: Any, location: Any, patch: Any, sides: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
@@ -213,7 +213,7 @@ def terminal(
 ) -> str:
     """One image (C, height, width) as text, with the numbers of the glimpses where they were, and each glimpse at the
     sharpest scale with what it was taken for."""
-    image, location, patch, probability = (as_array(each)[None] for each in (image, location, patch, probability))
+    image, location, patch, probability = (as_array(array)[None] for array in (image, location, patch, probability))
     image, location, patch, probability, _ = _checked(image, location, patch, probability, [1] * patch.shape[3])
     names, (height, wide) = _names(classes, probability), image.shape[-2:]
     lines = [list(line) for line in shaded(image[0].mean(0), blocks)]
@@ -221,10 +221,10 @@ def terminal(
         row, column = int((y + 1) / 2 * height) // 2, int((x + 1) / 2 * wide)
         lines[min(max(row, 0), len(lines) - 1)][min(max(column, 0), wide - 1)] = _numeral(t)
     panels = [("image", ["".join(line) for line in lines])]
-    for t, seen in enumerate(patch[0]):
+    for t, scales in enumerate(patch[0]):
         best = int(probability[0, t].argmax())
-        told = f"{_numeral(t)}: {names[best]} {100 * probability[0, t, best]:.0f}%"
-        panels.append((told, shaded(seen[:, 0].mean(0), blocks)))
+        label = f"{_numeral(t)}: {names[best]} {100 * probability[0, t, best]:.0f}%"
+        panels.append((label, shaded(scales[:, 0].mean(0), blocks)))
     return beside(panels, shutil.get_terminal_size().columns if width is None else width)
 
 
@@ -240,11 +240,11 @@ def view(
     objects: Any = None,
 ) -> View:
     """One image and the path over it for the interactive page; all without the first dimension of :func:`figure`."""
-    image, location, patch, probability = (as_array(each)[None] for each in (image, location, patch, probability))
+    image, location, patch, probability = (as_array(array)[None] for array in (image, location, patch, probability))
     image, location, patch, probability, sides = _checked(image, location, patch, probability, sides)
-    thought: dict[str, Any] = {"probability": Quantized(probability[0]), "classes": _names(classes, probability)}
-    thought["objects"] = _objects(objects, patch.shape[1])
-    return _view(image, location[0], patch[0], sides, title, **thought)
+    answers: dict[str, Any] = {"probability": Quantized(probability[0]), "classes": _names(classes, probability)}
+    answers["objects"] = _objects(objects, patch.shape[1])
+    return _view(image, location[0], patch[0], sides, title, **answers)
 
 
 def played(
@@ -261,31 +261,31 @@ def played(
     screen, location, patch, sides = _game(screen, location, patch, sides)
     if actions is not None and len(actions) != len(patch):
         raise ValueError(f"{len(patch)} steps were played, but {len(actions)} actions came")
-    told = None if actions is None else [str(action) for action in actions]
-    return _view(screen, location, patch, sides, title, actions=told, end="caught" if caught else "missed")
+    action_names = None if actions is None else [str(action) for action in actions]
+    return _view(screen, location, patch, sides, title, actions=action_names, end="caught" if caught else "missed")
 
 
-def _view(image: np.ndarray, location: Any, patch: Any, sides: list[int], title: str, **more: Any) -> View:
-    rest = {"probability": None, "classes": None, "actions": None, "objects": None, "end": "", **more}
-    data = {"image": packed(image), "location": location, "patch": packed(patch), "sides": sides, **rest}
+def _view(image: np.ndarray, location: Any, patch: Any, sides: list[int], title: str, **optional: Any) -> View:
+    defaults = {"probability": None, "classes": None, "actions": None, "objects": None, "end": "", **optional}
+    data = {"image": packed(image), "location": location, "patch": packed(patch), "sides": sides, **defaults}
     return View("glimpses", title or "glimpses", data)
 
 
 def _objects(objects: Any, steps: int) -> list[int] | None:
     if objects is None:
         return None
-    found = [int(number) for number in as_array(objects)]
-    if len(found) < steps:
-        raise ValueError(f"{steps} glimpses, but for {len(found)} of them it is said which object they are for")
-    return found[:steps]
+    numbers = [int(number) for number in as_array(objects)]
+    if len(numbers) < steps:
+        raise ValueError(f"{steps} glimpses, but for {len(numbers)} of them it is said which object they are for")
+    return numbers[:steps]
 
 
 def _lengths(lengths: Any, location: np.ndarray) -> list[int]:
     count, steps = location.shape[:2]
-    found = [steps] * count if lengths is None else [int(length) for length in as_array(lengths)]
-    if len(found) != count or not all(1 <= length <= steps for length in found):
-        raise ValueError(f"{count} images have {steps} glimpses at most, but lengths are {found}")
-    return found
+    ends = [steps] * count if lengths is None else [int(length) for length in as_array(lengths)]
+    if len(ends) != count or not all(1 <= length <= steps for length in ends):
+        raise ValueError(f"{count} images have {steps} glimpses at most, but lengths are {ends}")
+    return ends
 
 
 def _colour(number: int) -> str:
@@ -310,9 +310,9 @@ def _checked(image: Any, location: Any, patch: Any, probability: Any, sides: Any
     patch, probability = pictures("patch", patch, 6), pictures("probability", probability, 3)
     sides = [int(side) for side in as_array(sides)]
     count, times = len(image), location.shape[1]
-    fits = all(each.shape[:2] == (count, times) for each in (location, patch, probability))
+    fits = all(array.shape[:2] == (count, times) for array in (location, patch, probability))
     if not fits or patch.shape[3] != len(sides):
-        shapes = ", ".join(str(each.shape) for each in (image, location, patch, probability))
+        shapes = ", ".join(str(array.shape) for array in (image, location, patch, probability))
         raise ValueError(f"images, locations, patches and probabilities do not belong together: {shapes}")
     return image, location, patch, probability, sides
 
@@ -374,12 +374,12 @@ def played_picture(
     screen: Any, location: Any, patch: Any, sides: Any, *, caught: bool, actions: Sequence[str], title: str = ""
 ) -> Picture:
     """A game in all its forms; it moves, so there is no still figure."""
-    parts, about = (screen, location, patch, sides), dict[str, Any](caught=caught, actions=actions)
+    parts, options = (screen, location, patch, sides), dict[str, Any](caught=caught, actions=actions)
     return Picture(
         title,
         lambda: "\n".join(shaded(as_array(screen).max((0, 1)))),
-        partial(played, *parts, **about, title=title),
-        frames=partial(game, *parts, **about),
+        partial(played, *parts, **options, title=title),
+        frames=partial(game, *parts, **options),
         seconds=0.25,
     )
 
@@ -387,20 +387,20 @@ def played_picture(
 def shown(seen: Mapping[str, Any], classes: Sequence[str], titles: Sequence[str]) -> list[Picture]:
     """A picture for each image of ``seen``, which holds ``image``, ``location``, ``patch``, ``probability`` and
     ``sides``, and where several objects are read ``object`` and ``length``; they share one figure."""
-    each = {name: seen[name] for name in ("image", "location", "patch", "probability")}
+    arrays = {name: seen[name] for name in ("image", "location", "patch", "probability")}
     objects, ends = seen.get("object"), _lengths(seen.get("length"), as_array(seen["location"]))
-    known: dict[str, Any] = {"sides": seen["sides"], "classes": classes, "objects": objects}
-    whole = partial(figure, **each, **known, labels=titles, lengths=ends)
-    found = []
+    options: dict[str, Any] = {"sides": seen["sides"], "classes": classes, "objects": objects}
+    shared_figure = partial(figure, **arrays, **options, labels=titles, lengths=ends)
+    drawings = []
     for row, title in enumerate(titles):
-        one = {name: tensor[row] if name == "image" else tensor[row][: ends[row]] for name, tensor in each.items()}
-        found.append(
+        sample = {name: tensor[row] if name == "image" else tensor[row][: ends[row]] for name, tensor in arrays.items()}
+        drawings.append(
             Picture(
                 title,
-                partial(terminal, **one, classes=classes),
-                partial(view, **one, **known, title=title),
-                whole,
-                partial(frames, **one, **known, title=title),
+                partial(terminal, **sample, classes=classes),
+                partial(view, **sample, **options, title=title),
+                shared_figure,
+                partial(frames, **sample, **options, title=title),
             )
         )
-    return found
+    return drawings

@@ -76,15 +76,15 @@ class Ego:
         """At most ``most`` of the others, and a remark on the rest."""
         if len(self.others) <= most:
             return self, ""
-        rest = self.weights[most:].sum(0).mean()
-        note = f"{len(self.others) - most} more have {100 * rest:.0f} % together"
+        share = self.weights[most:].sum(0).mean()
+        note = f"{len(self.others) - most} more have {100 * share:.0f} % together"
         return Ego(self.node, self.others[:most], self.weights[:most]), note
 
 
 def _names(names: Sequence[str] | None, nodes: Sequence[int], ego: int) -> list[str]:
     """Of the others; the node itself is called so."""
-    found = [str(node) if names is None else visible(names[node]) for node in nodes]
-    return ["itself" if node == ego else name for node, name in zip(nodes, found)]
+    plain_names = [str(node) if names is None else visible(names[node]) for node in nodes]
+    return ["itself" if node == ego else name for node, name in zip(nodes, plain_names)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -111,17 +111,17 @@ def terminal(
     """
     ego, note = Ego.of(weights, index, node).strongest(most)
     full = "█" if (printable(BLOCKS) if blocks is None else blocks) else "#"
-    called = [shorten(name, 20) for name in _names(names, ego.others.tolist(), node)]
-    sorts = ["" if kinds is None else shorten(visible(kinds[other]), 24) for other in ego.others]
-    wide, broad = max(map(cells, called)), max(map(cells, sorts))
+    node_names = [shorten(name, 20) for name in _names(names, ego.others.tolist(), node)]
+    sorts = ["" if kinds is None else shorten(visible(kinds[neighbour]), 24) for neighbour in ego.others]
+    wide, broad = max(map(cells, node_names)), max(map(cells, sorts))
     top = float(ego.weights.mean(1).max()) or 1.0
     heads, digits = ego.weights.shape[1], 0 if top >= 0.1 else 1
     lines = []
-    for name, sort, row in zip(called, sorts, ego.weights):
+    for name, sort, row in zip(node_names, sorts, ego.weights):
         mean = row.mean()
         bar = pad(full * round(20 * mean / top), 20)
-        each = " ".join(f"{100 * weight:3.{digits}f}" for weight in row[:12]) if heads > 1 else ""
-        line = f"{pad(name, wide)}  {pad(sort, broad)}  {bar} {100 * mean:5.1f} %  {each}"
+        percents = " ".join(f"{100 * weight:3.{digits}f}" for weight in row[:12]) if heads > 1 else ""
+        line = f"{pad(name, wide)}  {pad(sort, broad)}  {bar} {100 * mean:5.1f} %  {percents}"
         lines.append(line.rstrip())
     if heads > 1:
         shown = "each head" if heads <= 12 else "the first 12 heads"
@@ -160,24 +160,24 @@ def ego(
 
     from regard.views._notebook import Figure
 
-    seen, note = Ego.of(weights, index, node).strongest(most)
-    heads = list(range(seen.weights.shape[1]))
+    strongest, note = Ego.of(weights, index, node).strongest(most)
+    heads = list(range(strongest.weights.shape[1]))
     if head is not None:
         if not 1 <= head <= len(heads):
             raise ValueError(f"there is no head {head}: heads are 1 to {len(heads)}")
         heads = [head - 1]
-    called = [shorten(name, 14) for name in _names(names, seen.others.tolist(), node)]
+    node_names = [shorten(name, 14) for name in _names(names, strongest.others.tolist(), node)]
     centre = shorten(str(node) if names is None else visible(names[node]), 14)
-    sorts = [] if kinds is None else sorted({int(kinds[other]) for other in (*seen.others, node)})
+    sorts = [] if kinds is None else sorted({int(kinds[neighbour]) for neighbour in (*strongest.others, node)})
     groups = [shorten(visible(classes[sort]), 28) if classes is not None else f"class {sort}" for sort in sorts]
     heading = "\n".join(filter(None, (visible(title) if title else "", note)))
-    fonts, (called, (centre, heading), groups) = drawable(called, [centre, heading], groups)
+    fonts, (node_names, (centre, heading), groups) = drawable(node_names, [centre, heading], groups)
     plain: dict[str, Any] = {"fontfamily": fonts, "parse_math": False}
 
     columns = min(len(heads), 4)
     rows = -(-len(heads) // columns)
     size, spot, small = {1: (4.6, 260, 9.5), 2: (3.4, 150, 8.5)}.get(columns, (2.9, 90, 7.5))
-    beside = max(6, *map(cells, called)) * 0.6 * small / 72  # inches of the longest label
+    beside = max(6, *map(cells, node_names)) * 0.6 * small / 72  # inches of the longest label
     size += max(0.0, 2 * beside - 0.75)
     reach = max(1.55, 1.16 / (1 - 2 * beside / size))  # from the centre to the edge of a panel; neighbours are at 1
     tall = size * 1.5 / reach
@@ -188,19 +188,19 @@ def ego(
     drawing = Figure(figsize=(width, height), dpi=100)
     FigureCanvasAgg(drawing)
 
-    top = float(seen.weights[:, heads].max()) or 1.0
+    top = float(strongest.weights[:, heads].max()) or 1.0
     thick = 9.0 if columns == 1 else 6.5  # points of the strongest line
-    angles = math.pi / 2 - 2 * math.pi * np.arange(len(called)) / len(called)
+    angles = math.pi / 2 - 2 * math.pi * np.arange(len(node_names)) / len(node_names)
     places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     digits = 0 if top >= 0.1 else 1
-    looks = [(INK, "o") if kinds is None else _look(int(kinds[other])) for other in (*seen.others, node)]
+    styles = [(INK, "o") if kinds is None else _look(int(kinds[neighbour])) for neighbour in (*strongest.others, node)]
     for panel, number in enumerate(heads):
         row, column = divmod(panel, columns)
         bottom = foot + (rows - 1 - row) * (tall + 0.1)
         axes = drawing.add_axes((column * size / width, bottom / height, size / width, tall / height))
         axes.set(xlim=(-reach, reach), ylim=(-1.5, 1.5), aspect="equal")
         axes.axis("off")
-        for (x, y), name, weight, (colour, shape) in zip(places, called, seen.weights[:, number], looks):
+        for (x, y), name, weight, (colour, shape) in zip(places, node_names, strongest.weights[:, number], styles):
             axes.plot((0, x), (0, y), color=MUTED, linewidth=max(thick * weight / top, 0.25), zorder=1)
             axes.scatter(x, y, s=spot, c=colour, marker=shape, edgecolors="white", linewidths=1.2, zorder=2)
             text = f"{name}\n{100 * weight:.{digits}f} %"
@@ -210,7 +210,7 @@ def ego(
                 across, up = "left" if x > 0 else "right", "center"
             style: dict[str, Any] = {"ha": across, "va": up, "fontsize": small, "color": INK, "linespacing": 1.05}
             axes.text(1.15 * x, 1.15 * y, text, **style, **plain)
-        colour, shape = looks[-1]
+        colour, shape = styles[-1]
         axes.scatter(0, 0, s=1.7 * spot, c=colour, marker=shape, edgecolors=INK, linewidths=1.6, zorder=3)
         if len(heads) > 1:
             axes.text(-0.95 * reach, 1.46, f"head {number + 1}", ha="left", va="top", fontsize=9, color=MUTED)
@@ -262,9 +262,9 @@ def view(
         raise ValueError(f"there is no node {node}: nodes are 0 to {max(count, len(names or ())) - 1}")
     if weights.size > LARGEST:
         raise ValueError(f"a page takes {LARGEST:,} weights, and these are {weights.size:,}")
-    for name, given in (("names", names), ("kinds", kinds)):
-        if given is not None and len(given) < count:
-            raise ValueError(f"the graph has {count} nodes, but {len(given)} {name} came")
+    for name, values in (("names", names), ("kinds", kinds)):
+        if values is not None and len(values) < count:
+            raise ValueError(f"the graph has {count} nodes, but {len(values)} {name} came")
     data = {
         "index": index.astype(np.int32),
         "weights": Quantized(weights),
@@ -295,8 +295,8 @@ def entropies(weights: Any, index: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def evenness(weights: Any, index: Any) -> float:
     """The mean of the entropy's share of the largest possible: 1 if all weights of a node are equal."""
-    found, equal = entropies(weights, index)
-    return float((found / equal[:, None]).mean()) if len(equal) else 1.0
+    entropy, equal = entropies(weights, index)
+    return float((entropy / equal[:, None]).mean()) if len(equal) else 1.0
 
 
 def summary(weights: Any, index: Any, name: str = "attention") -> str:
@@ -319,13 +319,13 @@ def histogram(layers: Sequence[tuple[str, Any, Any]], *, title: str | None = Non
 
     if not layers:
         raise ValueError("there is no attention to draw")
-    fonts, ((heading, *called),) = drawable([visible(title) if title else "", *(name for name, _, _ in layers)])
+    fonts, ((heading, *layer_names),) = drawable([visible(title) if title else "", *(name for name, _, _ in layers)])
     plain: dict[str, Any] = {"fontfamily": fonts, "parse_math": False}
     drawing = Figure(figsize=(4.4 * len(layers) + 0.3, 3.7 + 0.3 * bool(heading)), dpi=100, layout="constrained")
     FigureCanvasAgg(drawing)
     panels = drawing.subplots(1, len(layers), squeeze=False)[0]
-    for axes, name, (_, weights, index) in zip(panels, called, layers):
-        found, equal = entropies(weights, index)
+    for axes, name, (_, weights, index) in zip(panels, layer_names, layers):
+        entropy, equal = entropies(weights, index)
         if not len(equal):
             axes.text(0.5, 0.5, "no node has two neighbours", ha="center", va="center", color=MUTED)
             axes.axis("off")
@@ -333,11 +333,11 @@ def histogram(layers: Sequence[tuple[str, Any, Any]], *, title: str | None = Non
         bins = np.linspace(0, max(float(equal.max()), 1.0) * 1.02, 41)
         even = np.ones_like(equal) / len(equal)
         axes.hist(equal, bins, weights=100 * even, color="#B8BEC6", label="equal weights")
-        every = np.ones(found.size) / found.size
+        portion = np.ones(entropy.size) / entropy.size
         axes.hist(
-            found.ravel(),
+            entropy.ravel(),
             bins,
-            weights=100 * every,
+            weights=100 * portion,
             histtype="step",
             color=COLOURS[0],
             linewidth=1.8,
@@ -350,8 +350,8 @@ def histogram(layers: Sequence[tuple[str, Any, Any]], *, title: str | None = Non
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color("#C5CAD1")
         axes.margins(y=0.16)
-        told = f"{100 * float((found / equal[:, None]).mean()):.1f} % of the entropy of equal weights"
-        axes.text(0.01, 0.99, told, transform=axes.transAxes, ha="left", va="top", fontsize=8.5, color=INK)
+        label = f"{100 * float((entropy / equal[:, None]).mean()):.1f} % of the entropy of equal weights"
+        axes.text(0.01, 0.99, label, transform=axes.transAxes, ha="left", va="top", fontsize=8.5, color=INK)
     handles, labels = panels[0].get_legend_handles_labels()
     if handles:
         drawing.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9, labelcolor=INK)

@@ -58,8 +58,8 @@ def _layers(layers: Sequence[str] | None, count: int) -> list[str]:
 
 
 def spread(weights: Any) -> np.ndarray:
-    """(…, T, S) → (…): over how many words a look is spread, were they looked at alike: the exponential of the mean
-    entropy of the rows that look at anything."""
+    """(…, T, S) → (…): the effective number of words that a query attends to: the exponential of the mean
+    entropy of the rows that have any weight."""
     array = as_array(weights).astype(np.float64)
     total = array.sum(-1)
     share = array / np.where(total > 0, total, 1.0)[..., None]
@@ -68,7 +68,7 @@ def spread(weights: Any) -> np.ndarray:
 
 
 def place_of(word: str | int, tokens: Sequence[str]) -> int:
-    """The place of a word, given itself (its first occurrence) or its number from 0."""
+    """The index of a word, from its text (first occurrence) or its number from 0."""
     if isinstance(word, int):
         if not 0 <= word < len(tokens):
             raise ValueError(f"there is no word {word}: they are 0 to {len(tokens) - 1}")
@@ -118,7 +118,7 @@ def figure(
         title: a heading.
         cmap: a sequential colour map; the default grows evenly darker and serves colour-blind readers.
 
-    Below each is :func:`spread`, over how many words it looks. Words are written at the left and below, where there
+    Below each is :func:`spread`, the effective number of words. Words are written at the left and below, where there
     are at most 24.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -127,10 +127,10 @@ def figure(
 
     array, row_names, column_names = _checked(weights, rows, columns)
     count, heads, high, wide = array.shape
-    named = [shorten(name, 16) for name in _layers(layers, count)]
+    layer_names = [shorten(name, 16) for name in _layers(layers, count)]
     texts = [[shorten(name, 14) for name in labels(names)] for names in (row_names, column_names)]
     heading = visible(title) if title else ""
-    fonts, (left_names, below_names, named, (heading,)) = drawable(*texts, named, [heading])
+    fonts, (left_names, below_names, layer_names, (heading,)) = drawable(*texts, layer_names, [heading])
     plain: dict[str, Any] = {"fontfamily": fonts, "parse_math": False}
 
     written = high <= NAMED, wide <= NAMED
@@ -151,13 +151,13 @@ def figure(
     if heading:
         style: dict[str, Any] = {"fontsize": 12, "fontweight": "bold", "color": INK, "va": "top"}
         drawing.text(0.12 / width, 1 - 0.12 / height, heading, **style, **plain)
-    top, found = darkest(array), spread(array)
+    top, spreads = darkest(array), spread(array)
     for layer in range(count):
         bottom = height - head - (layer + 1) * (tall + down) + down
         middle = (bottom + tall / 2) / height
         if count > 1:
             name: dict[str, Any] = {"rotation": 90, "ha": "left", "va": "center", "fontsize": 9, "color": MUTED}
-            drawing.text(0.12 / width, middle, named[layer], **name, **plain)
+            drawing.text(0.12 / width, middle, layer_names[layer], **name, **plain)
         for number in range(heads):
             x = left + number * (broad + across)
             axes = drawing.add_axes((x / width, bottom / height, broad / width, tall / height))
@@ -175,7 +175,7 @@ def figure(
                 axes.tick_params(pad=14)
                 axes.set_xticks(range(wide), below_names, fontsize=small, rotation=90, **plain)
                 axes.tick_params(axis="y", pad=2)
-            label = f"{found[layer, number]:.1f}"
+            label = f"{spreads[layer, number]:.1f}"
             axes.text(
                 0.5, -0.03 / tall, label, transform=axes.transAxes, ha="center", va="top", fontsize=7.5, color=MUTED
             )
@@ -298,8 +298,8 @@ def view(
     """For the interactive page, with ``word`` in focus at first."""
     array, row_names, column_names = _checked(weights, rows, columns)
     place = None if word is None else place_of(word, row_names)
-    found = alignment.beam([Reading(row_names, array)], column_names, title=title, layers=layers)
-    return View("heads", found.title, {**found.data, "word": place})
+    all_heads = alignment.beam([Reading(row_names, array)], column_names, title=title, layers=layers)
+    return View("heads", all_heads.title, {**all_heads.data, "word": place})
 
 
 _figure_of_word = word

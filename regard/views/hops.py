@@ -56,16 +56,16 @@ def terminal(
         colour: colour the shades; if None, when stdout is a terminal and NO_COLOR is not set.
         blocks: shade with ``░▒▓█`` instead of ``.:+#``; if None, when stdout can print them.
     """
-    matrix, told = _checked(story, weights, support)
+    matrix, sentences = _checked(story, weights, support)
     width = max(40, shutil.get_terminal_size().columns if width is None else width)
     colour = coloured() if colour is None else colour
     shades = BLOCKS if (printable(BLOCKS) if blocks is None else blocks) else PLAIN
     beside = (len(_SUPPORT) + 2 if support else 0) + (_HOP + 2) * len(matrix)
-    room = min(max([5, *map(cells, told)]), max(12, width - beside))
-    told = [shorten(sentence, room) for sentence in told]
+    room = min(max([5, *map(cells, sentences)]), max(12, width - beside))
+    sentences = [shorten(sentence, room) for sentence in sentences]
     head = pad("story", room) + (f"  {_SUPPORT}" if support else "")
     lines = [head + "".join(f"  {pad(f'hop {hop}', _HOP)}" for hop in range(1, len(matrix) + 1))]
-    for place, sentence in enumerate(told):
+    for place, sentence in enumerate(sentences):
         marked = f"  {pad('yes' if place in support else '', len(_SUPPORT))}" if support else ""
         looked = "".join(f"  {weight:4.2f} {shade(weight, 2, shades, colour)}" for weight in matrix[:, place])
         lines.append(pad(sentence, room) + marked + looked)
@@ -90,40 +90,40 @@ def figure(
 
     from regard.views._notebook import Figure
 
-    matrix, told = _checked(story, weights, support)
-    told = [shorten(sentence, 70) for sentence in told]
+    matrix, sentences = _checked(story, weights, support)
+    sentences = [shorten(sentence, 70) for sentence in sentences]
     below = _below(question, prediction, answer)
-    fonts, (told, below, (heading,)) = drawable(told, below, [title or ""])
+    fonts, (sentences, below, (heading,)) = drawable(sentences, below, [title or ""])
     plain: dict[str, Any] = {"fontfamily": fonts, "parse_math": False}
-    hops, sentences = matrix.shape
+    hops, count = matrix.shape
     cell, high, inset = 0.72, 0.3, 0.15  # inches
     drawing = Figure(dpi=100)
     renderer = FigureCanvasAgg(drawing).get_renderer()
 
     def measure(texts: Sequence[str], size: float, weight: str = "normal") -> tuple[float, float]:
         """The width of the widest and the height of the tallest, in inches."""
-        made = [drawing.text(0, 0, text or " ", fontsize=size, fontweight=weight, **plain) for text in texts]
+        drawn = [drawing.text(0, 0, text or " ", fontsize=size, fontweight=weight, **plain) for text in texts]
         with quiet():
-            boxes = [one.get_window_extent(renderer) for one in made]
-        for one in made:
-            one.remove()
+            boxes = [drawn_text.get_window_extent(renderer) for drawn_text in drawn]
+        for drawn_text in drawn:
+            drawn_text.remove()
         return max(box.width for box in boxes) / drawing.dpi, max(box.height for box in boxes) / drawing.dpi
 
-    beside = measure(told, 10, "bold")[0] + 0.2
+    beside = measure(sentences, 10, "bold")[0] + 0.2
     marks = 0.75 if support else 0.0
     width = max(inset + beside + marks + hops * cell + inset, measure(below, 10.5)[0] + 2 * inset if below else 0.0)
     text = wrapped(heading, width - 2 * inset, 12) if heading else ""
     head = measure([text], 12, "bold")[1] + 0.15 if heading else 0.0
     foot = inset + 0.26 * len(below) + (0.1 if below else 0.0)
-    height = foot + sentences * high + 0.32 + head + inset
+    height = foot + count * high + 0.32 + head + inset
     drawing.set_size_inches(width, height)
 
     def write(x: float, y: float, text: str, **style: Any) -> None:
         style = {"fontsize": 10, "color": INK, "va": "center", **style}
         drawing.text(x / width, y / height, text, **plain, **style)
 
-    left, top = inset + beside + marks, foot + sentences * high
-    axes = drawing.add_axes((left / width, foot / height, hops * cell / width, sentences * high / height))
+    left, top = inset + beside + marks, foot + count * high
+    axes = drawing.add_axes((left / width, foot / height, hops * cell / width, count * high / height))
     axes.pcolormesh(matrix.T.clip(0, 1), vmin=0, vmax=1, cmap=cmap, edgecolors="white", linewidth=1.5)
     axes.invert_yaxis()
     axes.set_axis_off()
@@ -134,7 +134,7 @@ def figure(
             write(left + (hop + 0.5) * cell, top - (place + 0.5) * high, f"{weight:.2f}", ha="center", color=ink)
     if support:
         write(left - marks / 2, top + 0.16, _SUPPORT, ha="center", fontsize=9.5, color=MUTED)
-    for place, sentence in enumerate(told):
+    for place, sentence in enumerate(sentences):
         y = top - (place + 0.5) * high
         write(inset, y, sentence, ha="left", fontweight="bold" if place in support else "normal")
         if place in support:
@@ -164,8 +164,8 @@ def view(
         support: as in :func:`terminal`.
     """
     matrix, _ = _checked(story, weights, support)
-    said = {"question": title, "prediction": text, "answer": answer, "support": sorted(support)}
-    return View("hops", title or "story", {"story": list(story), "weights": Quantized(matrix), **said})
+    answers = {"question": title, "prediction": text, "answer": answer, "support": sorted(support)}
+    return View("hops", title or "story", {"story": list(story), "weights": Quantized(matrix), **answers})
 
 
 def _checked(story: Sequence[str], weights: Any, support: Collection[int]) -> tuple[np.ndarray, list[str]]:
@@ -174,8 +174,8 @@ def _checked(story: Sequence[str], weights: Any, support: Collection[int]) -> tu
         raise ValueError(f"weights of a table are (hops, sentences), not {matrix.shape} for {len(story)} sentences")
     if not np.isfinite(matrix).all():
         raise ValueError("weights hold NaN or infinity; there is no colour for that")
-    if wrong := [place for place in support if not 0 <= place < len(story)]:
-        raise ValueError(f"support names sentence {wrong[0]} of {len(story)}; they count from 0")
+    if outside := [place for place in support if not 0 <= place < len(story)]:
+        raise ValueError(f"support names sentence {outside[0]} of {len(story)}; they count from 0")
     return matrix, labels(story)
 
 
@@ -197,12 +197,12 @@ def picture(
     title: str = "",
 ) -> Picture:
     """The table in all its forms; arguments as for :func:`terminal`, ``title`` above a figure."""
-    about: dict[str, Any] = dict(question=question, prediction=prediction, answer=answer, support=support)
+    options: dict[str, Any] = dict(question=question, prediction=prediction, answer=answer, support=support)
     return Picture(
         question or "story",
-        partial(terminal, story, weights, **about),
+        partial(terminal, story, weights, **options),
         partial(view, story, weights, title=question, text=prediction, answer=answer, support=support),
-        partial(figure, story, weights, title=title, **about),
+        partial(figure, story, weights, title=title, **options),
     )
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard._lazy import nearest
+from regard.axes import Steps
 from regard.views._fonts import drawable
 from regard.views._pixels import beside, packed, paint, pictures, shaded, sheet
 from regard.views._shared import as_array, names_of
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 COLUMNS = 5
 """Pictures in a row."""
+_SIDE = 1.6
+"""Inches that a picture is wide."""
 
 
 def _checked(image: Any, words: Sequence[str], weights: Any) -> tuple[np.ndarray, list[str], np.ndarray]:
@@ -65,14 +68,16 @@ def figure(
         columns: pictures in a row.
     """
     image, names, places = _checked(image, words, weights)
-    named = [shorten(name, 18) for name in labels(names)]
-    fonts, (named, (heading,)) = drawable(named, [visible(title) if title else ""])
+    query_names = [shorten(name, 18) for name in labels(names)]
+    fonts, (query_names, (heading,)) = drawable(query_names, [visible(title) if title else ""])
     rows = -(-(len(places) + 1) // columns)
-    drawing, panels = sheet(rows, [""] * min(columns, len(places) + 1), side=1.6, title=heading or None, gap=0.26)
+    tall = _SIDE * min(max(image.shape[1] / image.shape[2], 0.4), 1.6)
+    names_above = [""] * min(columns, len(places) + 1)
+    drawing, panels = sheet(rows, names_above, side=_SIDE, tall=tall, title=heading or None, gap=0.26)
     cells = [axes for row in panels for axes in row]
     paint(cells[0], image)
     cells[0].set_title("image", fontsize=9.5, color="#5b6470", pad=3)
-    for axes, name, place in zip(cells[1:], named, places):
+    for axes, name, place in zip(cells[1:], query_names, places):
         veiled(axes, image, place)
         axes.set_title(name, fontsize=10, color="#1b1f24", pad=3, fontfamily=fonts, parse_math=False)
     for axes in cells[len(places) + 1 :]:
@@ -103,12 +108,11 @@ def terminal(
     return beside(panels, shutil.get_terminal_size().columns if width is None else width)
 
 
-def view(image: Any, words: Sequence[str], weights: Any, *, title: str = "") -> View:
-    """For the interactive page."""
+def view(image: Any, words: Sequence[str], weights: Any, *, noun: str = "word", title: str = "") -> View:
+    """For the interactive page; ``noun`` is what a row is called there, such as ``hop`` or ``layer``."""
     image, names, places = _checked(image, words, weights)
-    return View(
-        "overlay", title or sentence(names), {"image": packed(image), "words": names, "weights": Quantized(places)}
-    )
+    data = {"image": packed(image), "words": names, "noun": noun, "weights": Quantized(places)}
+    return View("overlay", title or sentence(names), data)
 
 
 def from_tape(
@@ -146,7 +150,9 @@ def from_tape(
     layers = [as_array(layer[batch]) for layer in _layers(tape, names)]  # (H, T, S) each
     chosen = slice(None) if heads is None else [heads] if isinstance(heads, int) else list(heads)
     means = [layer[chosen].mean(0) for layer in layers]
+    noun = "word"
     if words is None:
+        noun = "layer"
         rows, words = np.stack([layer[0] for layer in means]), [f"layer {number}" for number, _ in enumerate(means, 1)]
     else:
         rows = np.mean(means, axis=0)
@@ -154,7 +160,7 @@ def from_tape(
             raise ValueError(f"{len(words)} words, but only {len(rows)} queries are on the tape")
         rows = rows[len(rows) - len(words) :]
     keys, shape = _patches(places, grid, rows.shape[-1], pixels.shape[-2:])
-    return picture(pixels, words, rows[:, keys].reshape(-1, *shape), title=title)
+    return picture(pixels, words, rows[:, keys].reshape(-1, *shape), noun=noun, title=title)
 
 
 def _layers(tape: Tape, names: str | Sequence[str] | None) -> Sequence[Any]:
@@ -162,11 +168,11 @@ def _layers(tape: Tape, names: str | Sequence[str] | None) -> Sequence[Any]:
     if names is None:
         return tape.cross_attentions or tape.attentions
     patterns = [names] if isinstance(names, str) else list(names)
-    known = [name for name in tape if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    if not known:
+    matching = [name for name in tape if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    if not matching:
         raise ValueError(f"no attention on this tape is called {' or '.join(patterns)}: {nearest(patterns[0], tape)}")
-    weights = [tape[name].weights for name in known]
-    return [each if each.ndim == 4 else each.unsqueeze(1) for each in weights]
+    weights = [tape[name].weights for name in matching]
+    return [layer if layer.ndim == 4 else layer.unsqueeze(1) for layer in weights]
 
 
 def _patches(
@@ -178,14 +184,16 @@ def _patches(
             shape = _grid(count - first, size) if grid is None else grid
             if shape is not None and shape[0] * shape[1] == count - first:
                 return np.arange(first, count), shape
-        wanted = "a grid like the image" if grid is None else f"{grid[0]} × {grid[1]}"
-        raise ValueError(f"{count} keys are not the patches of {wanted}, not even without the first few: give places=")
+        expected = "a grid like the image" if grid is None else f"{grid[0]} × {grid[1]}"
+        raise ValueError(
+            f"{count} keys are not the patches of {expected}, not even without the first few: give places="
+        )
     keys = np.asarray(places.detach().cpu() if hasattr(places, "detach") else places)
     keys = np.flatnonzero(keys) if keys.dtype == bool else keys.astype(np.int64)
     shape = _grid(len(keys), size) if grid is None else grid
     if shape is None or shape[0] * shape[1] != len(keys) or (len(keys) and keys.max() >= count):
-        told = "give grid=(h, w)" if grid is None else f"not {grid[0]} × {grid[1]}"
-        raise ValueError(f"{len(keys)} of {count} keys are patches of an image of {size[0]} × {size[1]}: {told}")
+        advice = "give grid=(h, w)" if grid is None else f"not {grid[0]} × {grid[1]}"
+        raise ValueError(f"{len(keys)} of {count} keys are patches of an image of {size[0]} × {size[1]}: {advice}")
     return keys, shape
 
 
@@ -202,12 +210,12 @@ MOST_BEFORE = 17
 """Keys before the patches: the class token, and registers."""
 
 
-def picture(image: Any, words: Sequence[str], weights: Any, *, title: str = "") -> Picture:
-    """The image with its words in all its forms; arguments as for :func:`terminal`."""
+def picture(image: Any, words: Sequence[str], weights: Any, *, noun: str = "word", title: str = "") -> Picture:
+    """The image with its words in all its forms; arguments as for :func:`view`."""
     return Picture(
         title,
         partial(terminal, image, words, weights),
-        partial(view, image, words, weights, title=title),
+        partial(view, image, words, weights, noun=noun, title=title),
         partial(figure, image, words, weights, title=title),
     )
 
@@ -217,4 +225,5 @@ def between(sides: Sequence[Side], columns: Places, *, title: str = "") -> Pictu
     best, shape = sides[0], columns.grid or (-1,)
     weights = as_array(best.weights)
     image = columns.image() if callable(columns.image) else columns.image
-    return picture(image, best.rows.labels, weights.reshape(len(weights), *shape), title=title)
+    noun = best.rows.noun if isinstance(best.rows, Steps) else "word"
+    return picture(image, best.rows.labels, weights.reshape(len(weights), *shape), noun=noun, title=title)

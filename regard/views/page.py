@@ -167,16 +167,16 @@ def _link(name: str, done: dict[str, str], above: tuple[str, ...]) -> None:
         return
     source = (VIEWER / name).read_text(encoding="utf-8")
 
-    def use(found: re.Match[str]) -> str:
-        other = posixpath.normpath(posixpath.join(posixpath.dirname(name), found[2]))
-        _link(other, done, (*above, name))
-        return f"const {{ {found[1]} }} = {_variable(other)};"
+    def use(match: re.Match[str]) -> str:
+        imported = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[2]))
+        _link(imported, done, (*above, name))
+        return f"const {{ {match[1]} }} = {_variable(imported)};"
 
     body = _IMPORT.sub(use, source)
-    exports = [re.match(r"(?:async )?\w+ (\w+)", body[found.end() :])[1] for found in _EXPORT.finditer(body)]  # type: ignore[index]
+    exports = [re.match(r"(?:async )?\w+ (\w+)", body[match.end() :])[1] for match in _EXPORT.finditer(body)]  # type: ignore[index]
     body = _EXPORT.sub("", body)
-    if strange := re.search(r"^\s*(?:import|export)\b.*", body, re.MULTILINE):
-        raise ValueError(f"viewer/{name}: this form of import or export is not understood: {strange[0].strip()}")
+    if unsupported := re.search(r"^\s*(?:import|export)\b.*", body, re.MULTILINE):
+        raise ValueError(f"viewer/{name}: this form of import or export is not understood: {unsupported[0].strip()}")
     done[name] = f"const {_variable(name)} = (() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})();"
 
 
@@ -208,14 +208,14 @@ def _pack(value: Any, compress: bool) -> Any:
     return value
 
 
-def _array(values: np.ndarray, compress: bool, **more: Any) -> dict[str, Any]:
+def _array(values: np.ndarray, compress: bool, **fields: Any) -> dict[str, Any]:
     little = values.astype(values.dtype.newbyteorder("<"), copy=False)
     raw = np.ascontiguousarray(little).tobytes()
     data = zlib.compress(raw) if compress else raw
     deflated = len(data) < len(raw)
     text = base64.b64encode(data if deflated else raw).decode()
-    about = {"shape": list(values.shape), "type": values.dtype.name, **more}
-    return {"$array": {**about, **({"deflate": True} if deflated else {}), "data": text}}
+    header = {"shape": list(values.shape), "type": values.dtype.name, **fields}
+    return {"$array": {**header, **({"deflate": True} if deflated else {}), "data": text}}
 
 
 def quantize(values: np.ndarray) -> tuple[np.ndarray, float]:

@@ -24,16 +24,16 @@ PAGES = ("html", "htm")
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A picture that is drawn when it is wanted.
+    """A picture that is drawn when one of its forms is called.
 
     Attributes:
         title: its heading, and its name in the list of a page.
         terminal: as text.
         view: for the interactive page; None if there is no such view.
-        figure: as a matplotlib figure; None for what moves only. Pictures that were made together may share one figure
-            of all of them: then it is the same object in each.
+        figure: as a matplotlib figure; None for what moves only. Pictures of one batch may share a figure of
+            all of them: then it is the same object in each.
         frames: the figures of an animation, where there is one; shared likewise.
-        seconds: that each of them stays.
+        seconds: how long each frame stays.
     """
 
     title: str
@@ -50,8 +50,10 @@ def write(out: Path, pictures: Sequence[Picture], title: str = "regard") -> list
     """
     form = out.suffix.lower().removeprefix(".")
     if form not in (*PAGES, *FORMATS, "gif"):
-        known = nearest(form, (*FORMATS, "gif", "html"))
-        raise ValueError(f"{out}: the suffix says how a picture is written, and {out.suffix!r} says nothing; {known}")
+        suggestion = nearest(form, (*FORMATS, "gif", "html"))
+        raise ValueError(
+            f"{out}: the suffix says how a picture is written, and {out.suffix!r} says nothing; {suggestion}"
+        )
     if form in PAGES:
         views = [picture.view() for picture in pictures if picture.view is not None]
         if not views:

@@ -44,14 +44,14 @@ def figure(
         title: a heading.
     """
     images, grids, crops = _checked(images, grids, crops)
-    channels, many = images.shape[1], crops.shape[1]
+    channels, count = images.shape[1], crops.shape[1]
     apart = channels not in (1, 3)
-    passed = [(k, c) for k in range(many) for c in range(channels) if crops[:, k, c].any()]
+    passed = [(k, c) for k in range(count) for c in range(channels) if crops[:, k, c].any()]
     if apart:
         columns = [f"channel {c + 1}" for c in range(channels)]
         columns += [f"crop {k + 1}, channel {c + 1}" for k, c in passed]
     else:
-        columns = ["input", "grid", *(f"rectified {k + 1}" if many > 1 else "rectified" for k in range(many))]
+        columns = ["input", "grid", *(f"rectified {k + 1}" if count > 1 else "rectified" for k in range(count))]
     drawing, panels = sheet(len(images), columns, side=1.35, title=title, labels=labels)
     for axes, image, grid, crop in zip(panels, images, grids, crops):
         inputs = channels if apart else 2
@@ -59,8 +59,8 @@ def figure(
             paint(panel, image[c : c + 1] if apart else image)
             if apart or c == 1:
                 _net(panel, grid, image.shape[-2:])
-        seen = [(k, crop[k, c : c + 1]) for k, c in passed] if apart else list(enumerate(crop))
-        for panel, (k, picture) in zip(axes[inputs:], seen, strict=True):
+        crops_shown = [(k, crop[k, c : c + 1]) for k, c in passed] if apart else list(enumerate(crop))
+        for panel, (k, picture) in zip(axes[inputs:], crops_shown, strict=True):
             paint(panel, picture)
             panel.spines[:].set(color=COLOURS[k % len(COLOURS)], linewidth=2)
     return drawing
@@ -137,9 +137,11 @@ def _checked(images: Any, grids: Any, crops: Any) -> tuple[np.ndarray, np.ndarra
 
 def shown(images: Any, grids: Any, crops: Any, titles: Sequence[str]) -> list[Picture]:
     """A picture for each image; they share one figure."""
-    whole, found = partial(figure, images, grids, crops, labels=titles), []
+    shared_figure, drawings = partial(figure, images, grids, crops, labels=titles), []
     for row, title in enumerate(titles):
         rows = slice(row, row + 1)
         text = partial(terminal, images[rows], grids[rows], crops[rows])
-        found.append(Picture(title, text, partial(view, images[row], grids[row], crops[row], title=title), whole))
-    return found
+        drawings.append(
+            Picture(title, text, partial(view, images[row], grids[row], crops[row], title=title), shared_figure)
+        )
+    return drawings

@@ -74,7 +74,7 @@ def figure(image: Any, words: Sequence[str], weights: Any, hop: float, *, title:
     from regard.views._notebook import Figure
 
     image, matrix, rows = _checked(image, words, weights)
-    fonts, (told, (heading,)) = drawable([shorten(name, 12) for name in rows], [visible(shorten(title, 120))])
+    fonts, (row_names, (heading,)) = drawable([shorten(name, 12) for name in rows], [visible(shorten(title, 120))])
     row = min(_ROW, 9.0 / max(len(rows), 1))
     across = min(max(4.0, 0.02 * image.shape[1]), 12.0)
     width = max(_LEFT + across + _PAD, 0.1 * len(heading) + 2 * _PAD)
@@ -96,7 +96,7 @@ def figure(image: Any, words: Sequence[str], weights: Any, hop: float, *, title:
     top = float(matrix.max(initial=0.0)) or 1.0
     extent = (0, seconds, max(len(rows), 1) - 0.5, -0.5)
     lower.imshow(matrix, aspect="auto", cmap="regard", vmin=0, vmax=top, extent=extent, interpolation="nearest")
-    lower.set_yticks(range(len(rows)), told, fontsize=min(10.0, 60 * row), parse_math=False, fontfamily=fonts)
+    lower.set_yticks(range(len(rows)), row_names, fontsize=min(10.0, 60 * row), parse_math=False, fontfamily=fonts)
     lower.set_xlabel("seconds", fontsize=9, color=MUTED)
     for axes in (upper, lower):
         axes.tick_params(length=2, colors=MUTED, labelsize=None)
@@ -131,7 +131,7 @@ def view(
 ) -> View:
     """For the interactive page; ``wave`` (N,) at ``rate`` samples a second can be played there."""
     image, matrix, _ = _checked(image, words, weights)
-    low, high = (float(each) for each in np.quantile(image, (0.02, 0.995))) if image.size else (0.0, 1.0)
+    low, high = (float(quantile) for quantile in np.quantile(image, (0.02, 0.995))) if image.size else (0.0, 1.0)
     shown = np.clip((image - low) / max(high - low, 1e-6), 0, 1)
     data: dict[str, Any] = {
         "image": Quantized(shown),
@@ -149,12 +149,12 @@ def picture(
     image: Any, words: Sequence[str], weights: Any, hop: float, wave: Any = None, rate: int = 0, *, title: str = ""
 ) -> Picture:
     """The sound with its characters in all forms."""
-    given = (image, words, weights, hop)
+    arguments = (image, words, weights, hop)
     return Picture(
         title,
-        partial(terminal, *given),
-        partial(view, *given, wave, rate, title=title),
-        partial(figure, *given, title=title),
+        partial(terminal, *arguments),
+        partial(view, *arguments, wave, rate, title=title),
+        partial(figure, *arguments, title=title),
     )
 
 

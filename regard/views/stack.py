@@ -32,7 +32,7 @@ class Trace:
         next: what came next, T.
         predicted: what was expected next, T.
         probability: (T,), of what came next.
-        known: (T,), whether what came next was determined.
+        known: (T,), whether the next symbol was determined.
         weights: (T, stacks, actions): the choice between actions.
         tops: (T, stacks): the element on top after the step.
         actions: their names.
@@ -49,9 +49,9 @@ class Trace:
 
     def __post_init__(self) -> None:
         time, shape = len(self.symbols), as_array(self.weights).shape
-        others = {"next": len(self.next), "predicted": len(self.predicted)}
-        others |= {name: len(as_array(getattr(self, name))) for name in ("probability", "known", "tops")}
-        for name, length in others.items():
+        lengths = {"next": len(self.next), "predicted": len(self.predicted)}
+        lengths |= {name: len(as_array(getattr(self, name))) for name in ("probability", "known", "tops")}
+        for name, length in lengths.items():
             if length != time:
                 raise ValueError(f"{time} symbols were read, but {name} has {length} entries")
         if len(shape) != 3 or shape[0] != time or shape[2] != len(self.actions):

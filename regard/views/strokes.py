@@ -45,7 +45,7 @@ class Ink:
         points: (N, 3).
         characters: of the text, if there was one.
         weights: (U, N).
-        begins: points that were given and not written.
+        begins: how many points at the start were primed, not written.
     """
 
     def __init__(self, points: Any, characters: Sequence[str] | None = None, weights: Any = None, begins: int = 0):
@@ -108,7 +108,7 @@ def figure(
         points: (N, 3).
         characters: U tokens.
         weights: (U, N).
-        begins: points that were given, drawn grey.
+        begins: how many points at the start were primed, not written; drawn grey.
         density: a map; see :func:`density_map`.
         title: a heading.
     """
@@ -125,15 +125,20 @@ def figure(
     tall = float(np.clip(wide * height / max(width, 1e-6), 0.8, 6.0))
     stairs = 0.0 if ink.weights is None else float(np.clip(0.16 * len(names), 0.8, 4.5))
     head, pad = 0.36 if heading else 0.1, 0.12
-    whole = head + stairs + (0.35 if stairs else 0.0) + tall + pad
-    drawing = Figure(figsize=(wide + 2 * pad + 0.3, whole), dpi=100)
+    full_height = head + stairs + (0.35 if stairs else 0.0) + tall + pad
+    drawing = Figure(figsize=(wide + 2 * pad + 0.3, full_height), dpi=100)
     FigureCanvasAgg(drawing)
-    full = wide + 2 * pad + 0.3
+    full_width = wide + 2 * pad + 0.3
     if heading:
         style = {**plain, "fontsize": 12, "fontweight": "bold", "color": INK, "va": "top"}
-        drawing.text(pad / full, 1 - 0.08 / whole, heading, **style)
+        drawing.text(pad / full_width, 1 - 0.08 / full_height, heading, **style)
     if ink.weights is not None:
-        box = ((pad + 0.3) / full, (whole - head - stairs) / whole, wide / full, stairs / whole)
+        box = (
+            (pad + 0.3) / full_width,
+            (full_height - head - stairs) / full_height,
+            wide / full_width,
+            stairs / full_height,
+        )
         axes = drawing.add_axes(box)
         axes.imshow(ink.weights, cmap="regard", aspect="auto", interpolation="nearest", vmin=0)
         step = max(1, -(-len(names) // max(1, int(stairs / 0.13))))
@@ -142,7 +147,7 @@ def figure(
         axes.tick_params(axis="x", labelcolor=MUTED)
         axes.spines[:].set(color="#c9ced6", linewidth=0.8)
         axes.set_xlabel("points", fontsize=8.5, color=MUTED, labelpad=1)
-    axes = drawing.add_axes(((pad + 0.3) / full, pad / whole, wide / full, tall / whole))
+    axes = drawing.add_axes(((pad + 0.3) / full_width, pad / full_height, wide / full_width, tall / full_height))
     if density is not None:
         shown = as_array(density)
         axes.imshow(shown, cmap="regard", extent=(left, left + width, top + height, top), vmin=0, aspect="auto")
@@ -185,9 +190,9 @@ def density_map(points: Any, mixture: Mapping[str, Any]) -> np.ndarray:
         c, d = np.searchsorted(ys, [cy - 5 * sy, cy + 5 * sy])
         if a == b or c == d:
             continue
-        x, y, rest = (xs[a:b] - cx) / sx, (ys[c:d, None] - cy) / sy, 1 - rho**2
-        square = (x**2 + y**2 - 2 * rho * x * y) / rest
-        field[c:d, a:b] += parts["weights"][t, m] / (sx * sy * np.sqrt(rest)) * np.exp(-0.5 * square)
+        x, y, unexplained = (xs[a:b] - cx) / sx, (ys[c:d, None] - cy) / sy, 1 - rho**2
+        square = (x**2 + y**2 - 2 * rho * x * y) / unexplained
+        field[c:d, a:b] += parts["weights"][t, m] / (sx * sy * np.sqrt(unexplained)) * np.exp(-0.5 * square)
     return (field / max(float(field.max()), 1e-12)) ** 0.3
 
 
@@ -211,7 +216,7 @@ def svg(
     size = max(width / 900, 1e-6)  # of a pixel
     below = 34 * size if animate and ink.weights is not None else 0.0
     seconds = max(len(ink.points) / _SPEED, 0.5)
-    whole = seconds + 1.5  # it rests before it begins anew
+    duration = seconds + 1.5  # it rests before it begins anew
     paths = []
     for first, last in ink.strokes():
         x, y = ink.points[first:last, :2].T
@@ -220,25 +225,25 @@ def svg(
         colour = f' stroke="{GIVEN}"' if last <= ink.begins else ""
         moved = ""
         if animate:
-            start, end = first / _SPEED / whole, max(last / _SPEED / whole, first / _SPEED / whole + 1e-4)
+            start, end = first / _SPEED / duration, max(last / _SPEED / duration, first / _SPEED / duration + 1e-4)
             times = f"0;{start:.4f};{min(end, 0.9999):.4f};1"
             moved = (
-                f'<animate attributeName="stroke-dashoffset" values="1;1;0;0" keyTimes="{times}" dur="{whole:.2f}s" '
+                f'<animate attributeName="stroke-dashoffset" values="1;1;0;0" keyTimes="{times}" dur="{duration:.2f}s" '
                 'repeatCount="indefinite"/>'
             )
             colour += ' pathLength="1" stroke-dasharray="1 1"'
         paths.append(f'<path d="M{" L".join(places)}"{colour}>{moved}</path>')
     if animate and len(ink.points):
-        times = ";".join(f"{t / _SPEED / whole:.4f}" for t in range(len(ink.points)))
+        times = ";".join(f"{t / _SPEED / duration:.4f}" for t in range(len(ink.points)))
         moves = ""
         for name, side in zip(("cx", "cy"), ink.points.T):
             values = ";".join(_short(value) for value in [*side, side[-1]])
             moves += (
-                f'<animate attributeName="{name}" values="{values}" keyTimes="{times};1" dur="{whole:.2f}s" '
+                f'<animate attributeName="{name}" values="{values}" keyTimes="{times};1" dur="{duration:.2f}s" '
                 'repeatCount="indefinite"/>'
             )
         paths.append(f'<circle r="{_short(5 * size)}" fill="{HUE}" stroke="none">{moves}</circle>')
-    words = _words(ink, left, top + height + 0.7 * below, width, size, whole) if below else ""
+    words = _words(ink, left, top + height + 0.7 * below, width, size, duration) if below else ""
     view = " ".join(map(_short, (left, top, width, height + below)))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" width="900" '
@@ -248,17 +253,17 @@ def svg(
     )
 
 
-def _words(ink: Ink, left: float, baseline: float, width: float, size: float, whole: float) -> str:
+def _words(ink: Ink, left: float, baseline: float, width: float, size: float, duration: float) -> str:
     letters, parts = ink.letters, []
     for number, name in enumerate(ink.characters):
-        held = np.flatnonzero(letters == number)
+        drawn_at = np.flatnonzero(letters == number)
         lit = ""
-        if len(held):
-            start, end = held[0] / _SPEED / whole, min((held[-1] + 1) / _SPEED / whole, 0.9999)
+        if len(drawn_at):
+            start, end = drawn_at[0] / _SPEED / duration, min((drawn_at[-1] + 1) / _SPEED / duration, 0.9999)
             times = f"0;{start:.4f};{max(end, start + 1e-4):.4f};1"
             lit = (
                 f'<animate attributeName="fill" values="{MUTED};{HUE};{MUTED};{MUTED}" keyTimes="{times}" '
-                f'calcMode="discrete" dur="{whole:.2f}s" repeatCount="indefinite"/>'
+                f'calcMode="discrete" dur="{duration:.2f}s" repeatCount="indefinite"/>'
             )
         parts.append(f'<tspan fill="{MUTED}">{html.escape(_clean(name)) or " "}{lit}</tspan>')
     style = f'font-family="sans-serif" font-size="{_short(20 * size)}" font-weight="600" text-anchor="middle"'
@@ -328,9 +333,9 @@ def terminal(
     if ink.weights is not None:
         letters, below = ink.letters, [" "] * width
         for number, name in enumerate(ink.characters):
-            held = ink.points[letters == number, 0]
-            if len(held) and name.strip():
-                place = int((float(held.mean()) - left) * scale / across)
+            drawn_at = ink.points[letters == number, 0]
+            if len(drawn_at) and name.strip():
+                place = int((float(drawn_at.mean()) - left) * scale / across)
                 below[min(max(place, 0), width - 1)] = visible(name)[:1]
         lines.append("".join(below).rstrip())
     return "\n".join(lines)
@@ -360,7 +365,7 @@ def view(
     data = {
         "points": ink.points,
         "begins": begins,
-        "box": [round(each, 3) for each in ink.box],
+        "box": [round(edge, 3) for edge in ink.box],
         "characters": ink.characters,
         "weights": None if ink.weights is None else Quantized(ink.weights),
         "density": None if density is None else Quantized(as_array(density)),
@@ -378,8 +383,8 @@ def picture(
     title: str = "",
 ) -> Picture:
     """The line in all forms; arguments as for :func:`figure`."""
-    given: dict[str, Any] = {"begins": begins}
-    drawn: dict[str, Any] = {**given, "title": title}
+    options: dict[str, Any] = {"begins": begins}
+    drawn: dict[str, Any] = {**options, "title": title}
     line = points, characters, weights
 
     def field() -> Any:
@@ -387,7 +392,7 @@ def picture(
 
     return Picture(
         title,
-        lambda: terminal(*line, **given, density=field()),
+        lambda: terminal(*line, **options, density=field()),
         lambda: view(*line, **drawn, density=field()),
         lambda: figure(*line, **drawn, density=field()),
     )

@@ -28,8 +28,8 @@ def view(
     """For the interactive page."""
     if any(len(row) != len(columns) for row in [*cells, *(shades or [])]):
         raise ValueError(f"each row of the table must have {len(columns)} cells")
-    found = {"columns": list(columns), "cells": [list(row) for row in cells]}
-    return View("table", title or "table", {**found, "shades": [list(row) for row in shades or []]})
+    data = {"columns": list(columns), "cells": [list(row) for row in cells]}
+    return View("table", title or "table", {**data, "shades": [list(row) for row in shades or []]})
 
 
 def picture(

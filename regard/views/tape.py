@@ -40,7 +40,7 @@ def views(tape: Tape, *, batch: int | None = None) -> list[View]:
 
     Of an attention whose calls cannot be joined, the last call is shown.
     """
-    made: list[View] = []
+    collected: list[View] = []
     groups: dict[tuple[object, ...], list[tuple[Entry, np.ndarray]]] = {}
     for name in tape:
         entry = tape[name]
@@ -49,7 +49,7 @@ def views(tape: Tape, *, batch: int | None = None) -> list[View]:
             weights, index = look.weights.cpu(), look.edges.cpu()
             if index.shape[1] and weights.ndim == 2:
                 most = int(np.bincount(index[1].numpy()).argmax())
-                made.append(graph.view(weights, index, most, title=name))
+                collected.append(graph.view(weights, index, most, title=name))
             continue
         try:
             array = as_array(entry.weights)
@@ -71,12 +71,14 @@ def views(tape: Tape, *, batch: int | None = None) -> list[View]:
         names = [entry.name for entry in entries] if len(entries) > 1 else None
         title = str(pattern) if names else entries[0].name
         most = max(1, LARGEST // max(1, stacked[0].size))
-        readings = [Reading(rows, each, text=f"number {i + 1}") for i, each in enumerate(stacked[:most])]
-        found = alignment.beam(readings, columns, layers=names, title=title)
+        readings = [Reading(rows, member, text=f"number {i + 1}") for i, member in enumerate(stacked[:most])]
+        alignments = alignment.beam(readings, columns, layers=names, title=title)
         square = stacked.shape[-1] == stacked.shape[-2]
-        more = {"word": None} if square else {}
-        made.append(View("heads" if square else "alignment", title, {**found.data, **more, "several": "in the batch"}))
-    return made
+        focus = {"word": None} if square else {}
+        collected.append(
+            View("heads" if square else "alignment", title, {**alignments.data, **focus, "several": "in the batch"})
+        )
+    return collected
 
 
 def html(tape: Tape) -> str:

@@ -42,17 +42,17 @@ def right_to_left(text: str) -> bool:
 
 def clusters(text: str) -> list[str]:
     """What a reader counts as one character: a base with its marks, an emoji sequence, a flag."""
-    found: list[str] = []
+    characters: list[str] = []
     for character in text:
-        last = found[-1] if found else ""
+        last = characters[-1] if characters else ""
         tone = 0x1F3FB <= ord(character) <= 0x1F3FF
         flag = _regional(character) and len(last) == 1 and _regional(last)
         mark = _zero(character) or unicodedata.category(character) == "Mc"
         if last and (mark or last.endswith(_JOINER) or tone or flag):
-            found[-1] += character
+            characters[-1] += character
         else:
-            found.append(character)
-    return found
+            characters.append(character)
+    return characters
 
 
 def cells(text: str) -> int:
@@ -64,13 +64,13 @@ def shorten(text: str, width: int) -> str:
     """The text, cut with an ellipsis to at most ``width`` cells."""
     if cells(text) <= width:
         return text
-    kept, used = "", 0
+    start, used = "", 0
     for cluster in clusters(text):
         used += _cluster_cells(cluster)
         if used > width - 1:
             break
-        kept += cluster
-    return kept + ELLIPSIS if width else ""
+        start += cluster
+    return start + ELLIPSIS if width else ""
 
 
 def pad(text: str, width: int, side: str = "left") -> str:

@@ -1,4 +1,4 @@
-"""A tracker's particles, its gaze, and what its policy expects of each gaze, frame after frame: Denil et al. 2011
+"""A tracker's particles, its gaze, and the reward its policy expects of each gaze, frame after frame: Denil et al. 2011
 (arXiv:1109.3737).
 
 ``figure`` shows some frames in a row, ``frames`` the film, ``terminal`` the last frame, and ``view`` the gazes over the
@@ -56,7 +56,7 @@ def _draw(film: Mapping[str, Any], t: int, above: Axes, below: Axes) -> None:
 
 
 def figure(film: Mapping[str, Any], *, title: str = "") -> Figure:
-    """Five frames with particles, boxes (found and true) and the gaze; below each what was expected of every gaze."""
+    """Five frames with particles, boxes (found and true) and the gaze; below each the reward expected of every gaze."""
     times = _times(len(film["frames"]), 5)
     drawing, panels = sheet(2, [f"frame {t + 1}" for t in times], side=1.7, title=title, labels=["film", "expected"])
     for column, t in enumerate(times):
@@ -66,12 +66,12 @@ def figure(film: Mapping[str, Any], *, title: str = "") -> Figure:
 
 def frames(film: Mapping[str, Any], *, title: str = "") -> list[Figure]:
     """The film, at most some of its frames."""
-    made = []
+    drawings = []
     for t in _times(len(film["frames"]), MOST):
         drawing, panels = sheet(1, [f"frame {t + 1}", "expected of each gaze"], side=3.0, title=title or None)
         _draw(film, t, panels[0][0], panels[0][1])
-        made.append(drawing)
-    return made
+        drawings.append(drawing)
+    return drawings
 
 
 def terminal(film: Mapping[str, Any]) -> str:
@@ -109,12 +109,12 @@ def view(film: Mapping[str, Any], *, title: str = "") -> View:
 
 def picture(film: Mapping[str, Any], *, title: str = "") -> Picture:
     """A film in all its forms."""
-    about: dict[str, Any] = {"title": title}
+    options: dict[str, Any] = {"title": title}
     return Picture(
         title,
         partial(terminal, film),
-        partial(view, film, **about),
-        partial(figure, film, **about),
-        partial(frames, film, **about),
+        partial(view, film, **options),
+        partial(figure, film, **options),
+        partial(frames, film, **options),
         seconds=0.2,
     )

@@ -28,7 +28,7 @@ SHOWN = 4
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The numbers on the way from a query to what it sees.
+    """The numbers on the way from a query to its context.
 
     Attributes:
         query: (D,). key: (S, D). value: (S, E).
@@ -88,23 +88,23 @@ def _vector(values: np.ndarray) -> list[str]:
     return [_number(float(value)) for value in values[:SHOWN]] + (["…"] if len(values) > SHOWN else [])
 
 
-def _table(found: Steps, words: Tokens, of: int) -> tuple[list[str], list[tuple[str, list[list[str]]]], list[str]]:
+def _table(walk: Steps, words: Tokens, of: int) -> tuple[list[str], list[tuple[str, list[list[str]]]], list[str]]:
     """Words; rows, each a name and the cells of each word; the sum."""
-    names = labels(names_of(words, len(found.key), "words", found.key.shape))
+    names = labels(names_of(words, len(walk.key), "words", walk.key.shape))
     if not 0 <= of < len(names):
         raise ValueError(f"there is no word {of}: they are 0 to {len(names) - 1}")
-    asked = [[] if place != of else _vector(found.query) for place in range(len(names))]
-    root = _number(math.sqrt(len(found.query)))
+    query_cells = [[] if place != of else _vector(walk.query) for place in range(len(names))]
+    root = _number(math.sqrt(len(walk.query)))
     rows: list[tuple[str, list[list[str]]]] = [
-        ("query", asked),
-        ("key", [_vector(key) for key in found.key]),
-        ("value", [_vector(value) for value in found.value]),
-        ("score  q·k", [[_number(float(score))] for score in found.scores]),
-        (f"÷ √{len(found.query)} = {root}", [[_number(float(score))] for score in found.scaled]),
-        ("softmax", [[f"{weight:.2f}"] for weight in found.weights]),
-        ("softmax × value", [_vector(value) for value in found.weighted]),
+        ("query", query_cells),
+        ("key", [_vector(key) for key in walk.key]),
+        ("value", [_vector(value) for value in walk.value]),
+        ("score  q·k", [[_number(float(score))] for score in walk.scores]),
+        (f"÷ √{len(walk.query)} = {root}", [[_number(float(score))] for score in walk.scaled]),
+        ("softmax", [[f"{weight:.2f}"] for weight in walk.weights]),
+        ("softmax × value", [_vector(value) for value in walk.weighted]),
     ]
-    return names, rows, _vector(found.context)
+    return names, rows, _vector(walk.context)
 
 
 def terminal(query: Any, key: Any, value: Any, words: Tokens = None, *, of: int = 0) -> str:
@@ -140,8 +140,8 @@ def figure(
 
     from regard.views._notebook import Figure
 
-    found = steps(query, key, value)
-    names, rows, total = _table(found, words, of)
+    walk = steps(query, key, value)
+    names, rows, total = _table(walk, words, of)
     heading = visible(title) if title else ""
     fonts, (names, (heading,)) = drawable([shorten(name, 18) for name in names], [heading])
     plain: dict[str, Any] = {"fontfamily": fonts, "parse_math": False}
@@ -174,7 +174,7 @@ def figure(
     for number, ((name, row), colour) in enumerate(zip(rows, colours)):
         y = head + 0.4 + line * (number + 0.5)
         axes.text(0.15, y, name, va="center", fontsize=10, color=MUTED, parse_math=False)
-        for x, cell, weight in zip(middles, row, found.weights):
+        for x, cell, weight in zip(middles, row, walk.weights):
             if colour is None:
                 axes.text(x, y, cell[0], ha="center", va="center", fontsize=10.5, color=INK)
             elif name == "softmax":

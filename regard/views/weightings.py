@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SEEN = 0.05
-"""A row of the memory that no head ever gives so much is left out."""
+"""A row of the memory that no head ever gives this weight is left out."""
 _STEPS = (0.05, 0.25, 0.5, 0.75)
 
 
@@ -44,14 +44,14 @@ def used(weightings: Mapping[str, Any], *, spare: int = 1) -> list[int]:
         raise ValueError(f"weightings of one memory have one shape (T, N): {shapes}")
     rows = arrays[0].shape[1]
     strongest = np.max([array.max(0, initial=0.0) for array in arrays], axis=0)
-    seen = np.flatnonzero(strongest >= SEEN)
-    if not len(seen):
+    busy = np.flatnonzero(strongest >= SEEN)
+    if not len(busy):
         return list(range(rows))
-    straight = range(max(0, int(seen[0]) - spare), min(rows, int(seen[-1]) + 1 + spare))
-    after = int(np.diff(seen, append=seen[0] + rows).argmax())  # the last row before the largest gap of the ring
-    if after == len(seen) - 1:
+    straight = range(max(0, int(busy[0]) - spare), min(rows, int(busy[-1]) + 1 + spare))
+    after = int(np.diff(busy, append=busy[0] + rows).argmax())  # the last row before the largest gap of the ring
+    if after == len(busy) - 1:
         return list(straight)
-    round_it = range(int(seen[after + 1]) - spare, int(seen[after]) + rows + spare + 1)
+    round_it = range(int(busy[after + 1]) - spare, int(busy[after]) + rows + spare + 1)
     return [row % rows for row in round_it] if 2 * len(round_it) <= len(straight) else list(straight)
 
 
@@ -105,9 +105,9 @@ def terminal(
         for name, panel in panels.items():
             places = name in weightings
             drawn = ["".join(shades[sum(x >= s for s in _STEPS)] for x in row) for row in panel[:, band]]
-            for blank, group in groupby(enumerate(drawn), lambda each: each[0] > 0 and not each[1].strip()):
+            for blank, group in groupby(enumerate(drawn), lambda numbered: numbered[0] > 0 and not numbered[1].strip()):
                 rows = list(group)
-                if places and blank and len(rows) > 2:  # a memory has many rows that nobody visits
+                if places and blank and len(rows) > 2:  # a memory has many rows that no head visits
                     lines.append(f"{'⋮' if shades is BLOCKS else ':':>{margin}}")
                     continue
                 for number, row in rows:
@@ -172,7 +172,7 @@ def figure(
     drawing = Figure(figsize=(width, height), dpi=100)
     FigureCanvasAgg(drawing)
     if title:
-        title = shorten(visible(title), int((width - 0.24) * 72 / (0.68 * 12)))  # bold letters are so wide
+        title = shorten(visible(title), int((width - 0.24) * 72 / (0.68 * 12)))  # the width of bold letters
         drawing.text(0.12 / width, 1 - 0.12 / height, title, fontsize=12, fontweight="bold", color=INK, va="top")
     top, image, lowest = height - head, None, height
     for number, (name, panel) in enumerate(panels.items()):

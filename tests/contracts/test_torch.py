@@ -168,7 +168,7 @@ def test_compile_of_heads_and_masks(join: Callable[..., regard.masks.Mask]) -> N
 
 def test_compile_of_a_function() -> None:
     """Its parts are built from their names while it is traced."""
-    attention._NAMED.clear()
+    attention._PARTS_BY_NAME.clear()
     whole_graph_equals_eager(
         lambda x, lengths: regard.attend(x, x, score="cosine", normalizer="sparsemax", mask=masked(lengths)).context
     )

@@ -58,6 +58,14 @@ def test_exif_orientation_is_applied():
     exif[0x0112] = 6  # turned by 90 degrees: the left side belongs on top
     found = photographs.read(encoded(picture(), "JPEG", exif=exif), 30, fit="squash")
     assert near(found[:, 3, 15], (255, 0, 0)) and near(found[:, 25, 15], (0, 0, 255))
+    assert photographs.dimensions(encoded(picture(), "JPEG", exif=exif)) == (40, 60)
+
+
+def test_a_squashed_photograph_gets_its_proportions_back():
+    data = encoded(picture(60, 30), "PNG")
+    assert photographs.dimensions(data) == (60, 30)
+    wide = photographs.unsquashed(photographs.read(data, 20, fit="squash"), (60, 30))
+    assert wide.shape == (3, 10, 20) and near(wide[:, 5, 3], (255, 0, 0)) and near(wide[:, 5, 9], (0, 0, 255))
 
 
 @pytest.mark.parametrize("mode", ["L", "1", "P", "LA", "RGBA", "I;16", "CMYK"])

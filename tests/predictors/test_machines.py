@@ -119,7 +119,7 @@ def test_counting_is_measured_with_and_without_rounding(counter):
     found = counter.evaluate()
     assert set(found) == {"correct", "correct_unrounded", "first_wrong"}
     assert 0 <= found["correct"] <= 100 and not counter.model.training
-    right = [counter._right(batch) for batch in counter.task.loader("test")]
+    right = [counter._all_correct(batch) for batch in counter.task.loader("test")]
     assert np.isclose(found["correct"], 100 * np.mean(right))
     assert found["first_wrong"] == (right.index(False) + 1 if False in right else 0)
 

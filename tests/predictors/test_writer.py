@@ -9,7 +9,7 @@ import torch
 from regard import registry, runs
 from regard.axes import Steps, Words
 from regard.layers.use import Use
-from regard.predictors import _asking
+from regard.predictors import _questions
 from regard.predictors.writer import Writer
 from regard.questions import Number, Text, form
 
@@ -131,11 +131,11 @@ def test_captioners_vote_and_point():
 def test_a_field_that_does_not_fit_is_named_with_its_place_if_there_is_one():
     Question = form("Ask", line=Text(9, 1), number=Number(0, 5, default=0))
     with pytest.raises(ValueError, match=r"^number is a whole number from 0 to 5, not 7$"):
-        next(_asking.named(Question, "", {"number": 7}))
+        next(_questions.of_word(Question, "", {"number": 7}))
     with pytest.raises(ValueError, match=r"^here: number is a whole number from 0 to 5, not 7$"):
-        next(_asking.named(Question, "here", {"number": 7}))
+        next(_questions.of_word(Question, "here", {"number": 7}))
 
 
 def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path):
     (tmp_path / "asked.txt").write_bytes("\ufeffone\ntwo\ufeff\n".encode())
-    assert list(_asking.lines(tmp_path / "asked.txt", "")) == ["one", "two\ufeff"]
+    assert list(_questions.lines(tmp_path / "asked.txt", "")) == ["one", "two\ufeff"]

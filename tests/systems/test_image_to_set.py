@@ -105,13 +105,13 @@ def test_losses_of_the_controls():
 def test_how_controls_choose():
     scores = torch.tensor([[2.0, -1.0, 0.5, -0.1]])
     small = {"classes": 4, "features": WIDTH, "dim": 8, "heads": 2}
-    threshold = ImageToSet(Config(**small, predictor="bce"))._taken(scores, None)
+    threshold = ImageToSet(Config(**small, predictor="bce"))._predicted(scores, None)
     assert threshold.tolist() == [[True, False, True, False]]
     half = ImageToSet(Config(**small, predictor="td"))  # softmax: .70, .03, .16, .09
-    assert half._taken(scores, None).tolist() == [[True, False, False, False]]
-    assert half._taken(scores / 4, None).tolist() == [[True, False, True, False]]  # .38, .18, .26, .23
+    assert half._predicted(scores, None).tolist() == [[True, False, False, False]]
+    assert half._predicted(scores / 4, None).tolist() == [[True, False, True, False]]  # .38, .18, .26, .23
     count = torch.tensor([[0.0, 0.0, 0.0, 5.0, 0.0]])
-    assert half._taken(scores, count).tolist() == [[True, False, True, True]]
+    assert half._predicted(scores, count).tolist() == [[True, False, True, True]]
 
 
 @pytest.mark.parametrize(

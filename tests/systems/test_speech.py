@@ -174,7 +174,7 @@ class TestSampling:
     def test_draws_follow_the_distribution(self):
         model = build("listen_attend_spell", **SMALL, speller=7, pyramid=1, sampling=1.0).train()
         hidden = torch.randn(1, 7).double().expand(40_000, 7)
-        drawn = model._drawn(torch.zeros(40_000, dtype=torch.long), hidden)
+        drawn = model._sampled(torch.zeros(40_000, dtype=torch.long), hidden)
         shares = torch.bincount(drawn, minlength=VOCAB) / 40_000
         assert torch.allclose(shares.double(), torch.softmax(model.output(hidden[:1])[0], -1), atol=0.012)
 

@@ -233,6 +233,24 @@ class TestSpeech:
         with pytest.raises(ValueError, match="2 sentences that differ, but 18 are wanted"):
             self.make("made", text=str(tmp_path / "a.txt"))
 
+    def test_an_example_is_synthesized_alone(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+        spoken = []
+
+        def speak(text, voice, rate):
+            spoken.append(text)
+            return np.random.default_rng(len(text)).random(4000, np.float32)
+
+        monkeypatch.setattr(made_speech, "spoken", speak)
+        task = self.make("made")
+        item = task.item("test", 1)
+        assert spoken == [item.text]
+        list(task.loader("train"))
+        assert sorted(spoken[1:]) == sorted(one.text for part in task._splits.values() for one in part)
+        whole = self.make("made")
+        list(whole.loader("train"))
+        assert np.array_equal(whole.item("test", 1).wave, item.wave)
+
     def test_features_without_sound_take_no_recording(self, tmp_path):
         np.savez(
             tmp_path / "an4_mfcc13.npz",

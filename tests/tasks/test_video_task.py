@@ -14,7 +14,7 @@ from regard.axes import Words
 from regard.data import SPLITS, moves
 from regard.data.tokens import BOS, EOS, UNKNOWN
 from regard.decode.written import Written
-from regard.predictors import _asking
+from regard.predictors import _questions
 from regard.predictors.writer import Writer
 from regard.questions import form
 from regard.tasks.video_captions import Config, Item, VideoCaptions
@@ -116,9 +116,9 @@ def test_folders_of_frames_pass_the_backbone(tmp_path):
     assert np.allclose(given.features, item.features, atol=0.02)
     framed = made._uploaded(item.photographs[0].file.parent)
     assert np.allclose(framed.features, item.features, atol=0.02) and framed.photographs == item.photographs
-    (one,) = _asking.named(form("Watch", **made.asks), str(tmp_path / "data" / "c1"), {})
+    (one,) = _questions.of_word(form("Watch", **made.asks), str(tmp_path / "data" / "c1"), {})
     assert one.question.clip == tmp_path / "data" / "c1"
-    assert len(list(_asking.named(form("Watch", **made.asks), str(tmp_path / "data"), {}))) == 4
+    assert len(list(_questions.of_word(form("Watch", **made.asks), str(tmp_path / "data"), {}))) == 4
     made._part("train")[0].photographs[2].file.write_bytes(b"")
     broken = task(tmp_path / "data", size=32, stage=5, store=str(tmp_path / "store"), skip_bad=True)
     assert sum(map(broken.count, SPLITS)) == 3

@@ -51,6 +51,19 @@ def test_what_is_learned(folder):
     assert task(folder, answers=2).classes == made.classes[:2]
 
 
+def test_a_photograph_is_drawn_in_its_proportions(folder):
+    for number in range(30):
+        Image.new("RGB", (60, 20)).save(folder / f"{number}.png")
+    question = SimpleNamespace(image=folder / "3.png", question="What is this?", example=0)
+    for made in (task(folder), generated()):
+        item = made.read(question)
+        assert item.pixels.shape == (3, 32, 32), "the system sees a square"
+        assert made.axes(item)["places"].image().shape == (3, 11, 32)
+    made = task(folder)
+    assert made.axes(made.item("test", 0))["places"].image().shape == (3, 11, 32)
+    assert task(folder, fit="crop").axes(made.read(question))["places"].image().shape == (3, 32, 32)
+
+
 def test_a_batch_has_the_photograph_of_its_question(folder):
     made = task(folder)
     photographs, features = made.photographs_of("train"), made.features("train")

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import regard
-from regard.views import alignment, overlay, page
+from regard.axes import Places, Steps
+from regard.views import alignment, between, overlay, page
 from regard.views import tape as views
 from regard.views.alignment import Reading
 
@@ -368,6 +369,14 @@ class TestChoices:
         opened = show(overlay.view(image, ["hop 1", "hop 2"], maps, title="Is it red? yes"))
         assert opened.locator("h2").inner_text() == "Is it red? yes"
         assert show(overlay.view(image, ["red", "ball"], maps)).locator("h2").count() == 0
+
+    def test_hops_over_an_image_are_not_called_words(self, show):
+        maps, image = np.full((2, 4), 0.25), np.zeros((3, 8, 8))
+        over = between.picture([between.Side(Steps.numbered(2, "hop"), maps)], Places(image=image, grid=(2, 2)))
+        opened = show(over.view())
+        assert "Point at a hop" in opened.locator(".readout").inner_text()
+        assert opened.get_by_role("group", name="Hops").count() == opened.get_by_label("All hops").count() == 1
+        assert opened.get_by_label("Step through time, one hop at a time").count() == 1
 
     def test_a_place_of_an_image_tells_which_words_looked_there(self, show):
         maps = np.array([[[0.7, 0.1], [0.1, 0.1]], [[0.1, 0.1], [0.2, 0.6]]])

@@ -73,6 +73,14 @@ def test_words_over_an_image():
     assert first.index("█") > 0 and last.rstrip().endswith("█") and first.rstrip().count("█") == last.count("█")
 
 
+def test_the_panels_of_a_wide_image_are_as_wide():
+    drawing = overlay.figure(np.zeros((3, 8, 16)), ["a"], np.ones((1, 2, 2)))
+    width, height = drawing.get_size_inches()
+    for axes in drawing.axes[:2]:
+        box = axes.get_position()
+        assert box.width * width == pytest.approx(2 * box.height * height)
+
+
 def test_what_does_not_fit_an_image():
     with pytest.raises(ValueError, match="no square of places"):
         overlay.figure(np.ones((1, 4, 4)), ["a"], np.ones((1, 5)))

@@ -44,7 +44,7 @@ class Job:
     length: int = 20
 
     @staticmethod
-    def given() -> Job:
+    def from_arguments() -> Job:
         """From the command line."""
         return Job(**json.loads(sys.argv[1]))
 
@@ -128,19 +128,19 @@ def decode(job: Job, batches: Sequence[Any], search: Callable[[Any], Iterable[in
 
 def tell(window: Window) -> None:
     """The one line that the driver reads."""
-    found = {"rate": window.units / window.seconds, "units": window.units, "steps": window.steps}
-    found |= {"seconds": window.seconds, "megabytes": peak_megabytes(), "parameters": window.parameters}
-    print(json.dumps(found), flush=True)
+    report = {"rate": window.units / window.seconds, "units": window.units, "steps": window.steps}
+    report |= {"seconds": window.seconds, "megabytes": peak_megabytes(), "parameters": window.parameters}
+    print(json.dumps(report), flush=True)
 
 
 def peak_megabytes() -> float:
     """The most memory that this process has had."""
     try:
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     except OSError:
-        found = None
-    if found:
-        return int(found[1]) / 1024
+        match = None
+    if match:
+        return int(match[1]) / 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 1024)
 

@@ -33,11 +33,11 @@ def main(job: Job) -> None:
     limits = {"min_decoding_length": job.length, "max_decoding_length": job.length}
 
     def search(batch: list[list[str]]) -> Iterator[int]:
-        found = translator.translate_batch(batch, beam_size=job.beam, max_batch_size=job.batch, **limits)
-        return (len(one.hypotheses[0]) for one in found)
+        translations = translator.translate_batch(batch, beam_size=job.beam, max_batch_size=job.batch, **limits)
+        return (len(translation.hypotheses[0]) for translation in translations)
 
     decode(job, batches, search, size(model))
 
 
 if __name__ == "__main__":
-    main(Job.given())
+    main(Job.from_arguments())

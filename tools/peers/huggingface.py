@@ -47,11 +47,11 @@ def main(job: Job) -> None:
 
     @torch.inference_mode()
     def search(batch: Tensor) -> Iterator[int]:
-        found = model.generate(batch, attention_mask=batch != 0, num_beams=job.beam, do_sample=False, **limits)
-        return (int((row[1:] != 0).sum()) for row in found)  # the first is the start
+        generated = model.generate(batch, attention_mask=batch != 0, num_beams=job.beam, do_sample=False, **limits)
+        return (int((row[1:] != 0).sum()) for row in generated)  # the first is the start
 
     decode(job, batches, search, size(model))
 
 
 if __name__ == "__main__":
-    main(Job.given())
+    main(Job.from_arguments())

@@ -113,11 +113,11 @@ def main(job: Job) -> None:
         batch.sort_by_src_length()
 
     def search(batch: Any) -> Iterator[int]:
-        found, *_ = joey_search(model, batch, beam_size=job.beam, beam_alpha=0.6, n_best=1, **limits)
-        return (int((row != model.pad_index).sum()) for row in found)
+        hypotheses, *_ = joey_search(model, batch, beam_size=job.beam, beam_alpha=0.6, n_best=1, **limits)
+        return (int((row != model.pad_index).sum()) for row in hypotheses)
 
     decode(job, batches, search, size(model))
 
 
 if __name__ == "__main__":
-    main(Job.given())
+    main(Job.from_arguments())

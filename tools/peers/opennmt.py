@@ -113,11 +113,11 @@ def measure_training(job: Job, opt: Any) -> None:
             window.parameters = size(model)
             return model
 
-        def timed(opt: Any, transforms: Any, vocabs: Any, task: str, **more: Any) -> Any:
-            found, pad = build_dynamic_dataset_iter(opt, transforms, vocabs, task=task, **more), vocabs["tgt"][PAD]
-            return found if task != CorpusTask.TRAIN else told(found, pad)
+        def timed(opt: Any, transforms: Any, vocabs: Any, task: str, **options: Any) -> Any:
+            batches, pad = build_dynamic_dataset_iter(opt, transforms, vocabs, task=task, **options), vocabs["tgt"][PAD]
+            return batches if task != CorpusTask.TRAIN else stepped(batches, pad)
 
-        def told(batches: Any, pad: int) -> Iterator[Any]:
+        def stepped(batches: Any, pad: int) -> Iterator[Any]:
             for batch, bucket in batches:
                 window.step(int((batch["tgt"][:, 1:, 0] != pad).sum()))
                 yield batch, bucket
@@ -138,8 +138,8 @@ def measure_decoding(job: Job, opt: Any) -> None:
     model = build_model(opt, opt, vocabs, None, -1).eval()
     parser = ArgumentParser()
     translate_opts(parser)
-    wanted = {"batch_size": job.batch, "beam_size": job.beam, "min_length": job.length, "max_length": job.length}
-    flags = [text for name, value in wanted.items() for text in (f"-{name}", str(value))]
+    limits = {"batch_size": job.batch, "beam_size": job.beam, "min_length": job.length, "max_length": job.length}
+    flags = [text for name, value in limits.items() for text in (f"-{name}", str(value))]
     chosen, _ = parser.parse_known_args(["-model", "none", "-src", job.file("decode.src"), *flags])
     chosen.max_length_ratio = 0  # would end hypotheses of short sources earlier
     chosen.data_task, chosen.tgt_file_prefix = vocabs["data_task"], False
@@ -155,11 +155,11 @@ def measure_decoding(job: Job, opt: Any) -> None:
 
     def search(batch: Any) -> Iterator[int]:
         with torch.no_grad():
-            found = translator.translate_batch(batch, False)
-        return (len(best) for best, *_ in found["predictions"])
+            translations = translator.translate_batch(batch, False)
+        return (len(best) for best, *_ in translations["predictions"])
 
     decode(job, batches, search, size(model))
 
 
 if __name__ == "__main__":
-    main(Job.given())
+    main(Job.from_arguments())

@@ -69,11 +69,11 @@ def main(job: Job) -> None:
     @torch.inference_mode()
     def search(batch: dict[str, torch.Tensor]) -> Iterator[int]:
         # No token is −1, so that no hypothesis ends before the greatest length.
-        found = regard.decode.beam(model, batch, size=job.beam, max_length=job.length, eos=-1, alignments=False)
-        return (len(best.tokens) for best, *_ in found)
+        hypotheses = regard.decode.beam(model, batch, size=job.beam, max_length=job.length, eos=-1, alignments=False)
+        return (len(best.tokens) for best, *_ in hypotheses)
 
     decode(job, batches, search, parameters)
 
 
 if __name__ == "__main__":
-    main(Job.given())
+    main(Job.from_arguments())

@@ -97,4 +97,4 @@ def main(job: Job) -> None:
 
 
 if __name__ == "__main__":
-    main(Job.given())
+    main(Job.from_arguments())

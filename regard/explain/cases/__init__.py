@@ -39,8 +39,8 @@ def cases(kind: str, model: nn.Module, loader: Any, limit: int, *, seed: int = 0
     model.eval()
     try:
         with torch.no_grad():
-            made = (case for batch in loader for case in islice(module.cases(model, batch, random), share))
-            yield from islice(made, limit)
+            examples = (case for batch in loader for case in islice(module.cases(model, batch, random), share))
+            yield from islice(examples, limit)
     finally:
         model.train(was)
 

@@ -21,9 +21,9 @@ def cases(model: Any, batch: Mapping[str, Any], random: torch.Generator) -> Iter
     edges in the last layer, the mean over the heads. An edge that is left out is missing in all layers; self-loops
     stay."""
     edges = Edges.of(batch["edges"], batch["features"].shape[0], self_loops=True)
-    whole = {**batch, "edges": edges}
+    full_batch = {**batch, "edges": edges}
     with record(model) as tape:
-        classes = model.predict(whole).argmax(-1)
+        classes = model.predict(full_batch).argmax(-1)
     names = tape.names()
     if not names:
         raise ValueError(f"{type(model).__name__} has no attention to its neighbours")
@@ -33,18 +33,18 @@ def cases(model: Any, batch: Mapping[str, Any], random: torch.Generator) -> Iter
         node = int(batch["nodes"][place])
         incoming = ((target == node) & (source != node)).nonzero()[:, 0]
         if len(incoming):
-            score = partial(_score, model, whole, edges, node, incoming, int(classes[place]))
+            score = partial(_score, model, full_batch, edges, node, incoming, int(classes[place]))
             yield Case(weights[incoming][None], score)
 
 
 def _score(
-    model: Any, whole: Mapping[str, Any], edges: Edges, node: int, incoming: Tensor, label: int, keep: Tensor
+    model: Any, full_batch: Mapping[str, Any], edges: Edges, node: int, incoming: Tensor, label: int, keep: Tensor
 ) -> Tensor:
     """(N, S) → (N, 1): the probability of the class."""
     probabilities = []
     for row in keep:
-        kept = torch.ones(len(edges), dtype=torch.bool)
-        kept[incoming[~row]] = False
-        part = {**whole, "edges": Edges(edges.index[:, kept], edges.nodes), "nodes": torch.tensor([node])}
+        keep_edges = torch.ones(len(edges), dtype=torch.bool)
+        keep_edges[incoming[~row]] = False
+        part = {**full_batch, "edges": Edges(edges.index[:, keep_edges], edges.nodes), "nodes": torch.tensor([node])}
         probabilities.append(model.predict(part)[0, label])
     return torch.stack(probabilities)[:, None]

@@ -25,17 +25,17 @@ def cases(model: Any, batch: Mapping[str, Tensor], random: torch.Generator) -> I
         row, task = questions[number].tolist()
         story = batch["story"][row, task]
         sentences = int((story > 0).any(-1).sum())
-        one = {"story": story[None, None, :sentences], "question": batch["question"][row, task][None, None]}
+        example = {"story": story[None, None, :sentences], "question": batch["question"][row, task][None, None]}
         small = alone(task)
         if not 1 <= sentences <= small.config.memory[0]:
             continue
-        prediction = small.predict(one)
+        prediction = small.predict(example)
         answer = int(prediction["answer"])
-        yield Case(prediction["weights"][0, 0].mean(0)[None, :sentences], partial(_score, small, one, answer))
+        yield Case(prediction["weights"][0, 0].mean(0)[None, :sentences], partial(_score, small, example, answer))
 
 
-def _score(model: Any, one: Mapping[str, Tensor], answer: int, keep: Tensor) -> Tensor:
+def _score(model: Any, example: Mapping[str, Tensor], answer: int, keep: Tensor) -> Tensor:
     """(N, S) → (N, 1): the probability of the answer."""
-    story = one["story"] * keep[:, None, :, None]
-    question = one["question"].expand(len(keep), -1, -1)
+    story = example["story"] * keep[:, None, :, None]
+    question = example["question"].expand(len(keep), -1, -1)
     return model.log_probs({"story": story, "question": question})[:, 0, answer, None].exp()

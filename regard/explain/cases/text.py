@@ -23,8 +23,8 @@ def cases(model: Any, batch: Mapping[str, Tensor], random: torch.Generator) -> I
     source, lengths = batch["source"], batch["source_lengths"]
     for row in torch.randperm(len(source), generator=random).tolist():
         sentence = source[row, : int(lengths[row])]
-        one = {"source": sentence[None], "source_lengths": lengths[row : row + 1]}
-        ((hypothesis,),) = decode.greedy(model, one, max_length=model.limit(one))
+        example = {"source": sentence[None], "source_lengths": lengths[row : row + 1]}
+        ((hypothesis,),) = decode.greedy(model, example, max_length=model.limit(example))
         if hypothesis.alignment is None:
             raise ValueError(f"{type(model).__name__} has no attention to its source")
         if len(hypothesis.tokens) and len(sentence) > 1:

@@ -13,5 +13,5 @@ from typing import Any
 def every() -> list[Any]:
     """All lessons, in the order in which they are taught."""
     names = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("__init__", "lesson"))
-    found = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    return sorted((module.Lesson() for module in found), key=lambda lesson: lesson.order)
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    return sorted((module.Lesson() for module in modules), key=lambda lesson: lesson.order)

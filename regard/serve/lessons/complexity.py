@@ -50,17 +50,17 @@ class Lesson(lesson.Lesson):
         ]  # fmt: skip
         rows, times = [], []
         for name, formula, count, steps, longest, run in layers:
-            taken = []
+            durations = []
             for _ in range(ROUNDS):
                 before = time.perf_counter()
                 run()
-                taken.append(time.perf_counter() - before)
-            times.append(min(taken))
-            told = f"{formula} = {count / 1e6:,.1f} million"
-            rows.append([name, told, f"{steps}", f"{longest}", f"{1e3 * min(taken):.2f} ms"])
+                durations.append(time.perf_counter() - before)
+            times.append(min(durations))
+            operations = f"{formula} = {count / 1e6:,.1f} million"
+            rows.append([name, operations, f"{steps}", f"{longest}", f"{1e3 * min(durations):.2f} ms"])
         head = ["Layer", "Operations", "Steps in sequence", "Longest path", "Measured forward pass"]
         fastest = min(times)
-        shades = [[None, None, None, None, fastest / each] for each in times]
+        shades = [[None, None, None, None, fastest / seconds] for seconds in times]
         side = "fewer operations than" if n < d else "as many operations as" if n == d else "more operations than"
         text = f"n = {n}, d = {d}: self-attention needs {side} a recurrent layer."
         notes = [

@@ -39,8 +39,8 @@ class Reader(nn.Module):
 def lookup(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Keys and values in random order; every key is asked for once: queries, keys, values, answers, each (count, 8)."""
     key, value = (torch.rand(count, SYMBOLS, generator=generator).argsort(-1)[:, :LENGTH] for _ in range(2))
-    asked = torch.rand(count, LENGTH, generator=generator).argsort(-1)
-    return key.gather(1, asked), key, value, value.gather(1, asked)
+    order = torch.rand(count, LENGTH, generator=generator).argsort(-1)
+    return key.gather(1, order), key, value, value.gather(1, order)
 
 
 @lru_cache(64)
@@ -53,17 +53,17 @@ def trained(name: str, steps: int) -> tuple[float, Tensor]:
         model = Reader(name)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
         for _ in range(steps):
-            *given, answer = lookup(32, generator)
+            *inputs, answer = lookup(32, generator)
             optimizer.zero_grad()
-            nn.functional.cross_entropy(model(*given)[0].flatten(0, 1), answer.flatten()).backward()
+            nn.functional.cross_entropy(model(*inputs)[0].flatten(0, 1), answer.flatten()).backward()
             optimizer.step()
     with torch.no_grad():
-        *given, answer = lookup(250, generator)
-        right = float((model(*given)[0].argmax(-1) == answer).float().mean())
+        *inputs, answer = lookup(250, generator)
+        accuracy = float((model(*inputs)[0].argmax(-1) == answer).float().mean())
         _, key, value, _ = lookup(1, torch.Generator().manual_seed(1))
         weights = model(key, key, value)[1].weights
         assert weights is not None
-        return right, weights[0].clone()
+        return accuracy, weights[0].clone()
 
 
 class Lesson(lesson.Lesson):
@@ -85,21 +85,21 @@ class Lesson(lesson.Lesson):
 
     def one(self, question: Any) -> Answer:
         """Accuracies, and where each score looks."""
-        found = {name: trained(name, question.steps) for name in EIGHT}
+        results = {name: trained(name, question.steps) for name in EIGHT}
         rows = [
-            [name.replace("_", " "), SCORES[name](WIDTH).equation, f"{100 * found[name][0]:.0f} %"] for name in EIGHT
+            [name.replace("_", " "), SCORES[name](WIDTH).equation, f"{100 * results[name][0]:.0f} %"] for name in EIGHT
         ]
-        shades = [[None, None, found[name][0]] for name in EIGHT]
-        weights = torch.stack([found[name][1] for name in EIGHT])[:, None]
+        shades = [[None, None, results[name][0]] for name in EIGHT]
+        weights = torch.stack([results[name][1] for name in EIGHT])[:, None]
         names, layers = [f"key {i + 1}" for i in range(LENGTH)], [name.replace("_", " ") for name in EIGHT]
-        asked = [f"asked {i + 1}" for i in range(LENGTH)]
+        query_names = [f"asked {i + 1}" for i in range(LENGTH)]
         picture = Picture(
             TITLE,
-            lambda: heads.terminal(weights, asked, names),
-            lambda: heads.view(weights, asked, names, layers=layers, title=TITLE),
-            lambda: heads.figure(weights, asked, names, layers=layers),
+            lambda: heads.terminal(weights, query_names, names),
+            lambda: heads.view(weights, query_names, names, layers=layers, title=TITLE),
+            lambda: heads.figure(weights, query_names, names, layers=layers),
         )
-        solved = sum(right > 0.9 for right, _ in found.values())
+        solved = sum(accuracy > 0.9 for accuracy, _ in results.values())
         text = f"After {question.steps} steps {solved} of eight scores are right in more than nine of ten cases."
         shown = table.picture(["Score", "Equation", "Right answers"], rows, shades, title="Accuracy on fresh samples")
         return Answer(text, [f"Guessing one of the values gives {100 / LENGTH:.1f} %."], pictures=[shown, picture])

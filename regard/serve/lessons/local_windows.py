@@ -25,8 +25,8 @@ def spelled(words: list[str]) -> torch.Tensor:
     table = torch.zeros(len(words), 27 * 27, dtype=torch.float64)
     for row, word in enumerate(words):
         letters = [ord(c) - 96 if "a" <= c <= "z" else 0 for c in f" {word.lower()} "]
-        for one, two in itertools.pairwise(letters):
-            table[row, 27 * one + two] += 1
+        for first, second in itertools.pairwise(letters):
+            table[row, 27 * first + second] += 1
     return table / table.norm(dim=-1, keepdim=True).clamp_min(1e-9)
 
 
@@ -65,13 +65,13 @@ class Lesson(lesson.Lesson):
         for parameter in predictive.parameters():
             parameter.zero_()
         predictive.query.weight[-1, -1], predictive.v.weight[0, -1] = SMALL, 1 / SMALL
-        found = []
+        maps = []
         for window in (None, LocalMonotonic(question.radius), predictive):
             attention = regard.Attention("dot", window=window)
             out = attention(query[None], key[None], key[None])
             assert out.weights is not None
-            found.append(out.weights[0])
-        weights, layers = torch.stack(found)[:, None], ["global", "local-m", "local-p"]
+            maps.append(out.weights[0])
+        weights, layers = torch.stack(maps)[:, None], ["global", "local-m", "local-p"]
         picture = Picture(
             TITLE,
             lambda: heads.terminal(weights, target, source),

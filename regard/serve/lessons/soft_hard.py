@@ -64,31 +64,31 @@ class Lesson(lesson.Lesson):
 
         logits, drawn = look(Hard("sample"), question.draws)
         assert drawn.weights is not None
-        seen = drawn.weights.detach().mean(0)
+        observed = drawn.weights.detach().mean(0)
         logits, gumbel = look(Gumbel(1.0), question.draws)
-        found = {
+        gradients = {
             "soft attention (exact)": exact,
             "REINFORCE": reinforce(0.0),
             "REINFORCE, baseline = mean reward": reinforce(mean),
             "Gumbel-softmax, τ = 1": torch.autograd.grad(gumbel.context.sum(), logits)[0],
         }
-        variances = {name: float(each.var(0, unbiased=False).sum()) for name, each in found.items()}
+        variances = {name: float(samples.var(0, unbiased=False).sum()) for name, samples in gradients.items()}
         most = max(variances.values()) or 1.0
         size = float(exact.norm()) or 1.0
         rows, shades = [], []
-        for name, each in found.items():
-            average = each.mean(0)
-            told = "  ".join(f"{value:+.2f}" for value in average.tolist()).replace("-", "−")
+        for name, samples in gradients.items():
+            average = samples.mean(0)
+            mean_text = "  ".join(f"{value:+.2f}" for value in average.tolist()).replace("-", "−")
             error = float((average - exact[0]).norm()) / size
-            rows.append([name, told, f"{100 * error:.0f} %", f"{variances[name]:.2f}"])
+            rows.append([name, mean_text, f"{100 * error:.0f} %", f"{variances[name]:.2f}"])
             shades.append([None, None, None, variances[name] / most])
         places = [f"place {number + 1}" for number in range(len(share))]
         chances = [
             ["softmax weight", *(f"{value:.2f}" for value in share.tolist())],
-            [f"share of {question.draws} draws", *(f"{value:.2f}" for value in seen.tolist())],
+            [f"share of {question.draws} draws", *(f"{value:.2f}" for value in observed.tolist())],
             ["reward", *(f"{value:g}" for value in rewards.tolist())],
         ]
-        levels = [[None, *share.tolist()], [None, *seen.tolist()], [None] * (len(share) + 1)]
+        levels = [[None, *share.tolist()], [None, *observed.tolist()], [None] * (len(share) + 1)]
         head = ["Estimator", "Mean gradient", "Off the exact one by", "Variance of a draw"]
         return Answer(
             f"Soft attention reads {mean:.2f}; a hard one reads one of the rewards, {mean:.2f} on average.".replace(

@@ -45,16 +45,16 @@ class Lesson(lesson.Lesson):
 
     def one(self, question: Any) -> Answer:
         """The table of the steps."""
-        found = walkthrough.steps(question.query[0], question.keys, question.values)
-        words = question.words.split()[: len(found.key)]
-        words += [f"key {number + 1}" for number in range(len(words), len(found.key))]
-        names, rows, total = walkthrough._table(found, words, 0)
+        walk = walkthrough.steps(question.query[0], question.keys, question.values)
+        words = question.words.split()[: len(walk.key)]
+        words += [f"key {number + 1}" for number in range(len(words), len(walk.key))]
+        names, rows, total = walkthrough._table(walk, words, 0)
         cells = [[name, *("  ".join(row) for row in line)] for name, line in rows]
         cells.append([f"sum, for {names[0]}", "  ".join(total), *[""] * (len(names) - 1)])
         shades = [[None] * (len(names) + 1) for _ in cells]
-        shades[5][1:] = found.weights.tolist()
-        shown = " and ".join(f"{weight:.2f}" for weight in found.weights)
-        scores = " and ".join(walkthrough._number(float(score)) for score in found.scores)
+        shades[5][1:] = walk.weights.tolist()
+        shown = " and ".join(f"{weight:.2f}" for weight in walk.weights)
+        scores = " and ".join(walkthrough._number(float(score)) for score in walk.scores)
         title = "Step by step"
         picture = table.picture(["", *names], cells, shades, title=title)
         return Answer(f"{scores} → {shown}", pictures=[picture])

@@ -1,4 +1,4 @@
-// What the server is asked. Its errors are problems (RFC 9457): {title, detail, status}.
+// Requests to the server. Its errors are problems (RFC 9457): {title, detail, status}.
 
 export class Problem extends Error {
   constructor({ title = "Something went wrong", detail = "", status = 0 }) {
@@ -20,16 +20,16 @@ async function ask(path, options) {
   return body;
 }
 
-const kept = new Map();
+const cache = new Map();
 
 // Of things that do not change while the server runs.
 function once(path) {
-  if (!kept.has(path)) {
+  if (!cache.has(path)) {
     const answer = ask(path);
-    answer.catch(() => kept.delete(path));
-    kept.set(path, answer);
+    answer.catch(() => cache.delete(path));
+    cache.set(path, answer);
   }
-  return kept.get(path);
+  return cache.get(path);
 }
 
 function post(path, body, signal) {

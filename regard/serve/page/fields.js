@@ -1,6 +1,6 @@
 // One field of a question, made from its JSON schema. `widget` in a schema asks for more than its type says. A field is
-// {node, read, set}. `change(pause)` tells that a person changed it; where a pause (milliseconds) is given, the question
-// may be asked after it without a further word.
+// {node, read, set}. `change(pause)` is called when a person changed it; with a pause (milliseconds) the question may be
+// submitted after it without a click.
 
 import { element } from "../viewer/dom.js";
 import { image } from "./image.js";
@@ -14,8 +14,8 @@ const WIDGETS = { lines, pad: strokes, image: photo, sound: recording, file, num
 
 export function field(name, schema, { change, signal }) {
   const types = { string: line, integer: number, number, boolean: check };
-  const made = WIDGETS[schema.widget] ?? (schema.enum ? choice : types[schema.type]) ?? json;
-  return made({ name, label: schema.title ?? name, ...schema, id: `field-${name}-${(numbered += 1)}`, change, signal });
+  const build = WIDGETS[schema.widget] ?? (schema.enum ? choice : types[schema.type]) ?? json;
+  return build({ name, label: schema.title ?? name, ...schema, id: `field-${name}-${(numbered += 1)}`, change, signal });
 }
 
 function labelled({ id, label, description, name }, control, ...more) {
@@ -88,8 +88,8 @@ function strokes(options) {
 }
 
 function numbers(options) {
-  const made = vectors(options);
-  return { ...made, node: element("div", { class: "field wide", "data-field": options.name }, element("span", { class: "label" }, options.label), made.node, options.description && element("p", { class: "about" }, options.description)) };
+  const widget = vectors(options);
+  return { ...widget, node: element("div", { class: "field wide", "data-field": options.name }, element("span", { class: "label" }, options.label), widget.node, options.description && element("p", { class: "about" }, options.description)) };
 }
 
 function photo(options) {
@@ -98,14 +98,14 @@ function photo(options) {
 }
 
 function recording(options) {
-  const made = sound(options);
-  return { ...made, node: labelled(options, made.node) };
+  const widget = sound(options);
+  return { ...widget, node: labelled(options, widget.node) };
 }
 
 // A file to choose; what is read is its bytes in base64.
 function file(options) {
   const { id, name, accept, longest, change } = options;
-  let held = "";
+  let encoded = "";
   const status = element("p", { class: "about", role: "status" });
   const input = element("input", { id, name, type: "file", accept, on: { change: () => take(input.files[0]) } });
   const clear = element("button", { type: "button", class: "plain", hidden: true, on: { click: () => { set(""); change(0); } } }, "Remove");
@@ -118,26 +118,26 @@ function file(options) {
       return;
     }
     const data = new Uint8Array(await chosen.arrayBuffer());
-    held = btoa(Array.from(data, (byte) => String.fromCharCode(byte)).join(""));
+    encoded = btoa(Array.from(data, (byte) => String.fromCharCode(byte)).join(""));
     clear.hidden = false;
     status.textContent = "";
     change(0);
   }
 
   function set(value) {
-    held = value ?? "";
-    clear.hidden = !held;
+    encoded = value ?? "";
+    clear.hidden = !encoded;
     status.textContent = "";
-    if (!held) input.value = "";
+    if (!encoded) input.value = "";
   }
 
-  return { node: labelled(options, input, clear, status), read: () => held, set };
+  return { node: labelled(options, input, clear, status), read: () => encoded, set };
 }
 
-// What a person does not choose but a link may say.
+// A value that a person does not choose but a link may set.
 function hidden({ name, default: start }) {
-  let held = start;
-  return { node: element("input", { type: "hidden", name }), read: () => held, set: (value) => { held = value ?? start; } };
+  let current = start;
+  return { node: element("input", { type: "hidden", name }), read: () => current, set: (value) => { current = value ?? start; } };
 }
 
 // The last resort: whatever it is, as JSON.

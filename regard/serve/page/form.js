@@ -7,8 +7,8 @@ import { typed } from "./link.js";
 // `submit(question)` is called when a person asks.
 export function form({ schema, examples, submit, signal }) {
   const fields = {};
-  for (const [name, each] of Object.entries(schema.properties)) {
-    fields[name] = field(name, each, { signal, change: (pause) => later(pause) });
+  for (const [name, fieldSchema] of Object.entries(schema.properties)) {
+    fields[name] = field(name, fieldSchema, { signal, change: (pause) => later(pause) });
   }
   let timer = null;
   signal.addEventListener("abort", () => clearTimeout(timer));
@@ -29,17 +29,17 @@ export function form({ schema, examples, submit, signal }) {
     return Object.fromEntries(Object.entries(fields).map(([name, { read: value }]) => [name, value()]).filter(([, value]) => value !== null));
   }
 
-  // Fill the fields; what is not said takes its default.
+  // Fill the fields; those without a value take their default.
   function set(values) {
-    for (const [name, each] of Object.entries(fields)) each.set(values[name] ?? schema.properties[name].default);
+    for (const [name, control] of Object.entries(fields)) control.set(values[name] ?? schema.properties[name].default);
   }
 
-  // What a link says, over the first example where it says nothing at all. Is there either?
+  // The values of a link or, if it has none, the first example. Returns whether there was either.
   function open(texts) {
-    const said = Object.entries(fields).map(([name]) => [name, typed(texts[name], schema.properties[name])]);
-    const known = said.filter(([, value]) => value !== undefined);
-    set(known.length ? Object.fromEntries(known) : (examples[0] ?? {}));
-    return known.length > 0 || examples.length > 0;
+    const linked = Object.entries(fields).map(([name]) => [name, typed(texts[name], schema.properties[name])]);
+    const present = linked.filter(([, value]) => value !== undefined);
+    set(present.length ? Object.fromEntries(present) : (examples[0] ?? {}));
+    return present.length > 0 || examples.length > 0;
   }
 
   const node = element(
@@ -59,22 +59,22 @@ export function form({ schema, examples, submit, signal }) {
   });
 
   function nodes(option) {
-    return Object.entries(fields).filter(([name]) => Boolean(schema.properties[name].option) === option).map(([, each]) => each.node);
+    return Object.entries(fields).filter(([name]) => Boolean(schema.properties[name].option) === option).map(([, control]) => control.node);
   }
 
   function list() {
     const tries = examples.map((example) =>
-      element("button", { type: "button", class: "chip", on: { click: () => { set(example); ask(); } } }, element("bdi", {}, told(example))),
+      element("button", { type: "button", class: "chip", on: { click: () => { set(example); ask(); } } }, element("bdi", {}, caption(example))),
     );
     return element("div", { class: "examples", role: "group", "aria-label": "Examples" }, ...tries);
   }
 
   // An example in a few words: the last of its texts, else what it sets.
-  function told(example) {
+  function caption(example) {
     const texts = Object.entries(example).filter(([name, value]) => typeof value === "string" && value && !schema.properties[name]?.option);
     if (texts.length) return texts.at(-1)[1];
-    const said = Object.entries(example).filter(([, value]) => value !== "");
-    return said.map(([name, value]) => (Array.isArray(value) ? "a drawing" : `${name} ${value}`)).join(", ");
+    const settings = Object.entries(example).filter(([, value]) => value !== "");
+    return settings.map(([name, value]) => (Array.isArray(value) ? "a drawing" : `${name} ${value}`)).join(", ");
   }
 
   return { node, read, set, open, ask, button: node.querySelector(".ask") };

@@ -54,8 +54,8 @@ const GLYPHS = {
 };
 
 export function glyph({ family, kind, system }) {
-  const made = GLYPHS[system] ?? GLYPHS[kind] ?? GLYPHS[family] ?? GLYPHS.text;
-  return drawing("svg", { class: "glyph", viewBox: `0 0 ${SIZE} ${SIZE}`, "aria-hidden": "true" }, ...made());
+  const shapes = GLYPHS[system] ?? GLYPHS[kind] ?? GLYPHS[family] ?? GLYPHS.text;
+  return drawing("svg", { class: "glyph", viewBox: `0 0 ${SIZE} ${SIZE}`, "aria-hidden": "true" }, ...shapes());
 }
 
 // A sentence and its translation, joined by what looked at what.

@@ -7,8 +7,8 @@ import { write } from "./link.js";
 
 export async function home(root) {
   const [models, lessons] = [await api.models(), await api.lessons()];
-  const families = [...new Set(models.map((each) => each.family))];
-  const groups = families.map((family) => [family, models.filter((each) => each.family === family)]);
+  const families = [...new Set(models.map((about) => about.family))];
+  const groups = families.map((family) => [family, models.filter((about) => about.family === family)]);
   root.append(
     element(
       "header",
@@ -25,7 +25,7 @@ export async function home(root) {
       ),
     ),
     element("section", { class: "family", "data-lessons": true }, element("h2", {}, "Without a trained model"), element("ul", { class: "cards" }, ...lessons.map(card))),
-    ...groups.map(([family, found]) => group(family, found)),
+    ...groups.map(([family, members]) => group(family, members)),
     models.length ? "" : element("p", { class: "note" }, "No model is at hand. Train one, for instance with “regard train graph”, and start regard explore again."),
   );
 }

@@ -4,7 +4,7 @@ import { element } from "../viewer/dom.js";
 import { dropped } from "./dropped.js";
 
 export function image({ id, label, change, signal, side = 320 }) {
-  let held = "";
+  let encoded = "";
   const shown = element("img", { alt: "", hidden: true });
   const input = element("input", { id, type: "file", accept: "image/jpeg,image/png,image/webp" });
   const clear = element("button", { type: "button", class: "plain", hidden: true, on: { click: () => { set(""); change(0); } } }, "Remove");
@@ -14,7 +14,7 @@ export function image({ id, label, change, signal, side = 320 }) {
 
   dropped(node, input, take);
   document.addEventListener("paste", (event) => {
-    const file = [...event.clipboardData.files].find((each) => each.type.startsWith("image/"));
+    const file = [...event.clipboardData.files].find((entry) => entry.type.startsWith("image/"));
     if (file) take(file);
   }, { signal });
 
@@ -41,12 +41,12 @@ export function image({ id, label, change, signal, side = 320 }) {
   }
 
   function set(value) {
-    held = value ?? "";
+    encoded = value ?? "";
     status.textContent = "";
-    shown.hidden = clear.hidden = !held;
-    hint.hidden = Boolean(held);
-    if (held) {
-      shown.src = `data:image/jpeg;base64,${held}`;
+    shown.hidden = clear.hidden = !encoded;
+    hint.hidden = Boolean(encoded);
+    if (encoded) {
+      shown.src = `data:image/jpeg;base64,${encoded}`;
       shown.alt = label;
     } else {
       shown.removeAttribute("src");
@@ -54,5 +54,5 @@ export function image({ id, label, change, signal, side = 320 }) {
     }
   }
 
-  return { node, read: () => held, set };
+  return { node, read: () => encoded, set };
 }

@@ -21,8 +21,8 @@ async function open() {
   current?.abort();
   const { signal } = (current = new AbortController());
   for (const link of document.querySelectorAll(".places a")) {
-    const { name: there } = read(link.getAttribute("href"));
-    if (there === name || (there === "" && !(name in PAGES))) link.setAttribute("aria-current", "page");
+    const { name: linkName } = read(link.getAttribute("href"));
+    if (linkName === name || (linkName === "" && !(name in PAGES))) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   const root = element("div", { class: "page" });

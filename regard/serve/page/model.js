@@ -10,22 +10,22 @@ import { question } from "./schema.js";
 
 export async function model(root, { name, values, signal }) {
   const all = [...(await api.models()), ...(await api.lessons())];
-  const about = all.find((each) => each.name === name);
+  const about = all.find((entry) => entry.name === name);
   if (!about) {
-    const known = all.map((each) => each.name).join(", ") || "none";
-    throw new api.Problem({ title: `No model here is called “${name}”`, detail: `there are ${known}.` });
+    const modelNames = all.map((entry) => entry.name).join(", ") || "none";
+    throw new api.Problem({ title: `No model here is called “${name}”`, detail: `there are ${modelNames}.` });
   }
   const schema = await question(about);
   const others = await alike(all, about, schema);
-  const usual = about.compared ? others[0] : undefined;
-  let beside = "beside" in values ? others.find((each) => each.name === values.beside) : usual;
+  const usualPartner = about.compared ? others[0] : undefined;
+  let beside = "beside" in values ? others.find((other) => other.name === values.beside) : usualPartner;
 
   const columns = element("div", { class: "columns" });
-  let shown = [];
-  root.classList.toggle("drawn", Object.values(schema.properties).some((each) => each.widget === "pad"));
-  const asked = form({ schema, examples: about.examples, submit: ask, signal });
+  let answerColumns = [];
+  root.classList.toggle("drawn", Object.values(schema.properties).some((property) => property.widget === "pad"));
+  const questionForm = form({ schema, examples: about.examples, submit: ask, signal });
   const link = element("button", { type: "button", class: "plain", on: { click: copy } }, "Copy link");
-  asked.button.append(link, others.length ? compare() : "");
+  questionForm.button.append(link, others.length ? compare() : "");
   root.append(
     element(
       "header",
@@ -35,49 +35,49 @@ export async function model(root, { name, values, signal }) {
       element("p", { class: "about" }, [about.paper, about.data && `data: ${about.data}`].filter(Boolean).join(" · ")),
       about.script && element("p", { class: "about" }, "The same as a script: ", element("a", { href: `source/${about.script}` }, about.script)),
     ),
-    asked.node,
+    questionForm.node,
     columns,
   );
-  signal.addEventListener("abort", () => shown.forEach((each) => each.close()));
+  signal.addEventListener("abort", () => answerColumns.forEach((column) => column.close()));
   arrange();
-  if (asked.open(values)) for (const each of shown) each.ask(asked.read());
+  if (questionForm.open(values)) for (const column of answerColumns) column.ask(questionForm.read());
 
   function arrange() {
-    shown.forEach((each) => each.close());
-    shown = [about, beside].filter(Boolean).map((each) => answers(each, beside, follow));
-    columns.replaceChildren(...shown.map((each) => each.node));
-    columns.classList.toggle("pair", shown.length > 1);
+    answerColumns.forEach((column) => column.close());
+    answerColumns = [about, beside].filter(Boolean).map((partner) => answers(partner, beside, follow));
+    columns.replaceChildren(...answerColumns.map((column) => column.node));
+    columns.classList.toggle("pair", answerColumns.length > 1);
   }
 
   function ask(question) {
     history.replaceState(null, "", address(question));
-    for (const each of shown) each.ask(question);
+    for (const column of answerColumns) column.ask(question);
   }
 
   function address(question) {
     // A picture or a recording is too long for a link.
-    const said = Object.entries(question).filter(([key]) => !["image", "sound", "file"].includes(schema.properties[key]?.widget));
-    return write(name, { ...Object.fromEntries(said), ...(beside !== usual && { beside: beside?.name ?? "none" }) });
+    const linkable = Object.entries(question).filter(([key]) => !["image", "sound", "file"].includes(schema.properties[key]?.widget));
+    return write(name, { ...Object.fromEntries(linkable), ...(beside !== usualPartner && { beside: beside?.name ?? "none" }) });
   }
 
   function follow(question) {
-    asked.set({ ...asked.read(), ...question });
-    asked.ask();
+    questionForm.set({ ...questionForm.read(), ...question });
+    questionForm.ask();
   }
 
   function compare() {
-    const names = ["nothing", ...others.map((each) => each.name)];
-    const select = element("select", {}, ...names.map((each) => element("option", { selected: each === beside?.name }, each)));
+    const names = ["nothing", ...others.map((other) => other.name)];
+    const select = element("select", {}, ...names.map((partner) => element("option", { selected: partner === beside?.name }, partner)));
     select.addEventListener("change", () => {
       beside = others[select.selectedIndex - 1];
       arrange();
-      asked.ask();
+      questionForm.ask();
     });
     return element("label", { class: "choice" }, element("span", {}, "Beside it"), select);
   }
 
   async function copy() {
-    history.replaceState(null, "", address(asked.read()));
+    history.replaceState(null, "", address(questionForm.read()));
     try {
       await navigator.clipboard.writeText(location.href);
       link.textContent = "Copied";
@@ -90,7 +90,7 @@ export async function model(root, { name, values, signal }) {
 
 // The other models that take the same questions about the same data.
 async function alike(all, about, schema) {
-  const near = all.filter((each) => each.kind === about.kind && each.data === about.data && each.name !== about.name);
+  const near = all.filter((other) => other.kind === about.kind && other.data === about.data && other.name !== about.name);
   const schemas = await Promise.all(near.map(question));
   const fields = ({ properties }) => Object.keys(properties).join();
   return near.filter((_, index) => fields(schemas[index]) === fields(schema));
@@ -114,9 +114,9 @@ function answers(about, several, follow) {
     node.setAttribute("aria-busy", "true");
     if (!body.hasChildNodes()) body.append(element("p", { class: "waiting" }, "Thinking …"));
     try {
-      const found = await api.answer(about, question, mine.signal);
+      const reply = await api.answer(about, question, mine.signal);
       if (mine.signal.aborted) return;
-      show(found);
+      show(reply);
     } catch (error) {
       if (mine.signal.aborted) return;
       clear();
@@ -126,14 +126,14 @@ function answers(about, several, follow) {
     node.dataset.answers = Number(node.dataset.answers ?? 0) + 1;
   }
 
-  function show(found) {
+  function show(reply) {
     clear();
-    const places = found.pictures.map((picture) => {
+    const places = reply.pictures.map((picture) => {
       const place = element("div", {});
-      const heading = found.pictures.length > 1 && picture.title && element("h3", {}, element("bdi", {}, picture.title));
+      const heading = reply.pictures.length > 1 && picture.title && element("h3", {}, element("bdi", {}, picture.title));
       return [element("div", { class: "shown" }, heading, place), place, picture];
     });
-    body.replaceChildren(...told(found, follow), ...places.map(([frame]) => frame));
+    body.replaceChildren(...replyParts(reply, follow), ...places.map(([frame]) => frame));
     pictures = places.map(([, place, picture]) => mount(place, picture));
   }
 
@@ -145,13 +145,13 @@ function answers(about, several, follow) {
   return { node, ask, close: () => { pending?.abort(); clear(); } };
 }
 
-function told(found, follow) {
-  const next = (found.next ?? []).map(({ label, question }) =>
+function replyParts(reply, follow) {
+  const next = (reply.next ?? []).map(({ label, question }) =>
     element("button", { type: "button", class: "chip", on: { click: () => follow(question) } }, element("bdi", {}, label)),
   );
   return [
-    found.text && element("p", { class: "said" }, element("bdi", {}, found.text)),
-    found.notes?.length && element("p", { class: "note" }, element("bdi", {}, found.notes.join(" "))),
+    reply.text && element("p", { class: "said" }, element("bdi", {}, reply.text)),
+    reply.notes?.length && element("p", { class: "note" }, element("bdi", {}, reply.notes.join(" "))),
     next.length && element("div", { class: "examples", role: "group", "aria-label": "Where to go from here" }, ...next),
   ].filter(Boolean);
 }

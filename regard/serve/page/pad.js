@@ -26,8 +26,8 @@ export function pad({ id, label, change, signal, most = 40, longest = 400 }) {
   });
   canvas.addEventListener("pointermove", (event) => {
     if (!current) return;
-    for (const each of event.getCoalescedEvents?.() ?? [event]) {
-      const point = place(each);
+    for (const moved of event.getCoalescedEvents?.() ?? [event]) {
+      const point = place(moved);
       const [x, y] = current.at(-1);
       if (Math.hypot(point[0] - x, point[1] - y) >= NEAR && current.length < longest) current.push(point);
     }
@@ -92,8 +92,8 @@ export function pad({ id, label, change, signal, most = 40, longest = 400 }) {
       Object.assign(context, { lineWidth: 2, strokeStyle: style.outlineColor });
       context.stroke();
     }
-    const told = drawn.length ? `${drawn.length} line${drawn.length > 1 ? "s" : ""} drawn` : "empty";
-    canvas.setAttribute("aria-label", `${label}: ${told}. Arrows move the pen, space puts it down and lifts it.`);
+    const description = drawn.length ? `${drawn.length} line${drawn.length > 1 ? "s" : ""} drawn` : "empty";
+    canvas.setAttribute("aria-label", `${label}: ${description}. Arrows move the pen, space puts it down and lifts it.`);
     hint.hidden = drawn.length > 0;
     clear.disabled = undo.disabled = drawn.length === 0;
   }

@@ -47,13 +47,13 @@ const STEP = 0.03; // of half the map's height, for an arrow key
 
 export async function playground(root, { values, signal }) {
   // What the server calls a setting becomes a field here; which of them are shown depends on the chosen score.
-  const schemas = Object.entries((await question({ path: "/api/weigh" })).properties).filter(([, each]) => each.setting);
+  const schemas = Object.entries((await question({ path: "/api/weigh" })).properties).filter(([, schema]) => schema.setting);
   const settings = Object.fromEntries(schemas.map(([name, schema]) => [name, field(name, schema, { signal, change: () => weigh() })]));
   const script = (await api.lecture()).find(({ name }) => name === "playground")?.script;
   const state = restore(values);
   let score = values.score ?? state.score;
   let seed = /^\d{1,4}$/.test(values.seed ?? "") ? Number(values.seed) : 0;
-  let found = [];
+  let results = [];
   let unit = 1; // pixels
   let pending = null;
   let saved = null;
@@ -139,11 +139,11 @@ export async function playground(root, { values, signal }) {
     weigh();
   }
 
-  function set(given) {
+  function set(settingValues) {
     for (const [name, schema] of schemas) {
-      const value = given[name];
-      const fits = schema.enum ? schema.enum.includes(value) : value >= schema.minimum && value <= schema.maximum;
-      settings[name].set(fits ? value : schema.default);
+      const value = settingValues[name];
+      const allowed = schema.enum ? schema.enum.includes(value) : value >= schema.minimum && value <= schema.maximum;
+      settings[name].set(allowed ? value : schema.default);
     }
   }
 
@@ -165,8 +165,8 @@ export async function playground(root, { values, signal }) {
   // What was measured, or the answer, with its units.
   function measured(numbers, digits) {
     const { value } = meanings();
-    const told = numbers.map((number, i) => `${digits === undefined ? short(number) : number.toFixed(digits).replace("-", "−")}${value[i][1] && ` ${value[i][1]}`}`);
-    return told.join(", ");
+    const texts = numbers.map((number, i) => `${digits === undefined ? short(number) : number.toFixed(digits).replace("-", "−")}${value[i][1] && ` ${value[i][1]}`}`);
+    return texts.join(", ");
   }
 
   // So that everything is on the map, with room to move.
@@ -182,9 +182,9 @@ export async function playground(root, { values, signal }) {
       const { query, keys, values: measurements } = state;
       const answer = await api.weigh({ query, keys, values: measurements, seed, ...chosen() }, mine.signal);
       if (mine.signal.aborted || signal.aborted) return;
-      found = answer.scores;
+      results = answer.scores;
       trouble.replaceChildren();
-      if (!found.some((each) => each.name === score)) score = found[0].name;
+      if (!results.some((result) => result.name === score)) score = results[0].name;
       about.textContent = answer.about;
       numbersOf();
       list();
@@ -230,13 +230,13 @@ export async function playground(root, { values, signal }) {
   }
 
   function plot() {
-    const weighed = found.find((each) => each.name === score);
+    const weighed = results.find((result) => result.name === score);
     const sum = weighed?.weights.reduce((total, weight) => total + weight, 0);
     answer.textContent = !weighed ? "At the cross: …" : `At the cross: ${measured(weighed.context, 1)}${Math.abs(sum - 1) > 0.005 ? ` (the weights sum to ${sum.toFixed(2)})` : ""}`;
     map.hidden = state.query.length !== 2;
     if (map.hidden) return;
     const weights = weighed?.weights.length === state.keys.length ? weighed.weights : state.keys.map(() => 0);
-    const held = document.activeElement?.closest?.("[data-mark]")?.dataset.mark;
+    const focused = document.activeElement?.closest?.("[data-mark]")?.dataset.mark;
     const [qx, qy] = place(state.query);
     const svg = drawing("svg", { viewBox: `0 0 ${MAP.width} ${MAP.height}`, role: "group", "aria-label": "Map with stations" });
     svg.append(...grid(), ...compass());
@@ -248,7 +248,7 @@ export async function playground(root, { values, signal }) {
     svg.append(asker(qx, qy));
     for (const [i, key] of state.keys.entries()) svg.append(label(i, key, weights[i], qy));
     map.replaceChildren(svg);
-    if (held !== undefined) map.querySelector(`[data-mark="${held}"]`)?.focus({ preventScroll: true });
+    if (focused !== undefined) map.querySelector(`[data-mark="${focused}"]`)?.focus({ preventScroll: true });
   }
 
   function radius(weight) {
@@ -257,8 +257,8 @@ export async function playground(root, { values, signal }) {
 
   function station(i, key, weight) {
     const [x, y] = place(key);
-    const told = `Station ${i + 1} at ${key.map(short).join(", ")}, measured ${measured(state.values[i])}, weight ${share(weight)}`;
-    return mark(i, told, drawing("circle", { cx: x, cy: y, r: radius(weight).toFixed(1), "data-hue": i, class: "disc" }), drawing("circle", { cx: x, cy: y, r: 3.5, class: "dot" }));
+    const spoken = `Station ${i + 1} at ${key.map(short).join(", ")}, measured ${measured(state.values[i])}, weight ${share(weight)}`;
+    return mark(i, spoken, drawing("circle", { cx: x, cy: y, r: radius(weight).toFixed(1), "data-hue": i, class: "disc" }), drawing("circle", { cx: x, cy: y, r: 3.5, class: "dot" }));
   }
 
   // On the side of the disc that is turned away from the query.
@@ -336,27 +336,27 @@ export async function playground(root, { values, signal }) {
   // The scores
 
   function list() {
-    const top = found.map((each) => {
-      const total = Math.max(1, each.weights.reduce((sum, weight) => sum + Math.abs(weight), 0)); // of a sigmoid it may be more
-      const input = element("input", { type: "radio", name: "score", value: each.name, checked: each.name === score });
-      input.addEventListener("change", () => { score = each.name; plot(); list(); numbersOf(); weigh(); });
-      const bar = each.weights.map((weight, i) => element("span", { "data-hue": i, vars: { "--share": (Math.abs(weight) / total).toFixed(4) } }));
-      const told = each.weights.map((weight, i) => `station ${i + 1} ${share(weight)}`).join(", ");
+    const top = results.map((result) => {
+      const total = Math.max(1, result.weights.reduce((sum, weight) => sum + Math.abs(weight), 0)); // of a sigmoid it may be more
+      const input = element("input", { type: "radio", name: "score", value: result.name, checked: result.name === score });
+      input.addEventListener("change", () => { score = result.name; plot(); list(); numbersOf(); weigh(); });
+      const bar = result.weights.map((weight, i) => element("span", { "data-hue": i, vars: { "--share": (Math.abs(weight) / total).toFixed(4) } }));
+      const spoken = result.weights.map((weight, i) => `station ${i + 1} ${share(weight)}`).join(", ");
       return element(
         "label",
-        { class: each.name === score && "chosen", "data-score": each.name },
+        { class: result.name === score && "chosen", "data-score": result.name },
         input,
-        element("span", { class: "name" }, `${each.name.replaceAll("_", " ")}${each.learns ? " *" : ""}`),
-        element("span", { class: "equation" }, each.equation),
-        element("span", { class: "stack", role: "img", "aria-label": told, title: told }, ...bar),
-        element("output", { class: "context" }, measured(each.context, 1)),
+        element("span", { class: "name" }, `${result.name.replaceAll("_", " ")}${result.learns ? " *" : ""}`),
+        element("span", { class: "equation" }, result.equation),
+        element("span", { class: "stack", role: "img", "aria-label": spoken, title: spoken }, ...bar),
+        element("output", { class: "context" }, measured(result.context, 1)),
       );
     });
-    const held = document.activeElement?.name === "score";
-    const { settings: wanted } = found.find((each) => each.name === score);
-    for (const [name, { node }] of Object.entries(settings)) node.hidden = !wanted.includes(name);
+    const focused = document.activeElement?.name === "score";
+    const { settings: relevant } = results.find((result) => result.name === score);
+    for (const [name, { node }] of Object.entries(settings)) node.hidden = !relevant.includes(name);
     scores.replaceChildren(...top);
-    if (held) scores.querySelector(":checked")?.focus();
+    if (focused) scores.querySelector(":checked")?.focus();
   }
 
   // -------------------------------------------------------------------------------------------------------------------
@@ -380,14 +380,14 @@ export async function playground(root, { values, signal }) {
       [...state.values[i].map((_, k) => cell(state.values[i], k, `station ${i + 1}, ${columns[k]}`)), element("td", { class: "made" }), element("td", { class: "made" })],
       state.keys.length > 1 && element("button", { type: "button", class: "plain small", "aria-label": `Remove station ${i + 1}`, on: { click: () => { state.keys.splice(i, 1); state.values.splice(i, 1); draw(); } } }, "×"),
     ));
-    const asked = row(head("query"), state.query.map((_, k) => cell(state.query, k, `query, ${names[k]}`)), [...columns, "", ""].map(() => element("td", {})), "");
+    const queryRow = row(head("query"), state.query.map((_, k) => cell(state.query, k, `query, ${names[k]}`)), [...columns, "", ""].map(() => element("td", {})), "");
     const heads = ["", ...names, ...columns, "e", "α"].map((text) => element("th", { scope: "col" }, text));
-    numbers.replaceChildren(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads, element("td", {}))), element("tbody", {}, asked, ...rows))));
+    numbers.replaceChildren(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads, element("td", {}))), element("tbody", {}, queryRow, ...rows))));
   }
 
   // The score and the weight of each station by the chosen score.
   function numbersOf() {
-    const weighed = found.find((each) => each.name === score);
+    const weighed = results.find((result) => result.name === score);
     numbers.querySelectorAll("tbody tr + tr").forEach((row, i) => {
       const [e, weight] = row.querySelectorAll(".made");
       e.textContent = weighed.scores[i] === undefined ? "" : brief(weighed.scores[i]);
@@ -403,23 +403,23 @@ export async function playground(root, { values, signal }) {
 }
 
 function restore(values) {
-  const found = structuredClone(Object.values(PRESETS)[0]);
+  const preset = structuredClone(Object.values(PRESETS)[0]);
   try {
-    const given = Object.fromEntries(["query", "keys", "values"].map((key) => [key, JSON.parse(values[key])]));
+    const linked = Object.fromEntries(["query", "keys", "values"].map((key) => [key, JSON.parse(values[key])]));
     const numbers = (list, most) => Array.isArray(list) && list.length > 0 && list.length <= most && list.every(Number.isFinite);
     const even = (lists, size) => lists.every((list) => numbers(list, size) && list.length === size);
     const fits =
-      numbers(given.query, MOST.width) &&
-      [given.keys, given.values].every((lists) => Array.isArray(lists) && lists.length > 0 && lists.length <= MOST.stations) &&
-      given.keys.length === given.values.length &&
-      even(given.keys, given.query.length) &&
-      given.values[0].length <= MOST.values &&
-      even(given.values, given.values[0].length);
-    if (fits) return { ...found, ...given, what: values.what in MEANINGS ? values.what : "vectors", settings: {} };
+      numbers(linked.query, MOST.width) &&
+      [linked.keys, linked.values].every((lists) => Array.isArray(lists) && lists.length > 0 && lists.length <= MOST.stations) &&
+      linked.keys.length === linked.values.length &&
+      even(linked.keys, linked.query.length) &&
+      linked.values[0].length <= MOST.values &&
+      even(linked.values, linked.values[0].length);
+    if (fits) return { ...preset, ...linked, what: values.what in MEANINGS ? values.what : "vectors", settings: {} };
   } catch {
     // A link without stations, or with something else: those to begin with.
   }
-  return found;
+  return preset;
 }
 
 // A weight: two digits that count.

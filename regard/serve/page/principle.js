@@ -10,9 +10,9 @@ export async function principle(root, { signal }) {
   const [{ systems }, models] = [await api.principle(), await api.models()];
   const filter = element("input", { type: "search", id: "filter", placeholder: "softmax, glimpse, memory …", autocomplete: "off" });
   const count = element("output", { class: "note", for: "filter" });
-  const parts = [...new Set(systems.map((each) => each.part))];
+  const parts = [...new Set(systems.map((system) => system.part))];
   const groups = parts.map((part) => {
-    const inside = systems.filter((each) => each.part === part);
+    const inside = systems.filter((system) => system.part === part);
     const head = element("tbody", { class: "part" }, element("tr", {}, element("th", { scope: "rowgroup", colspan: Object.keys(COLUMNS).length + 1 }, part || "Other systems")));
     return { head, bodies: inside.map((system) => ({ body: rows(system, models), text: JSON.stringify(system).toLowerCase() })) };
   });
@@ -21,9 +21,9 @@ export async function principle(root, { signal }) {
     let left = 0;
     for (const { head, bodies } of groups) {
       for (const { body, text } of bodies) body.hidden = !words.every((word) => text.includes(word));
-      const seen = bodies.filter(({ body }) => !body.hidden).length;
-      head.hidden = seen === 0;
-      left += seen;
+      const visible = bodies.filter(({ body }) => !body.hidden).length;
+      head.hidden = visible === 0;
+      left += visible;
     }
     count.textContent = `${left} of ${systems.length} systems`;
   };
@@ -53,7 +53,7 @@ export async function principle(root, { signal }) {
 function rows(system, models) {
   const arxiv = system.paper.match(/arXiv:([\d.]+)/)?.[1];
   // A paper that is another system with other settings has only the models of its own recipes.
-  const own = models.filter((each) => each.system === system.name && !system.like);
+  const trained = models.filter((candidate) => candidate.system === system.name && !system.like);
   const head = element(
     "th",
     { scope: "rowgroup", rowspan: Math.max(1, system.looks.length) },
@@ -61,13 +61,13 @@ function rows(system, models) {
     element("span", { class: "told" }, system.sentence.startsWith(`${system.title}: `) ? capital(system.sentence.slice(system.title.length + 2)) : system.sentence),
     element("span", { class: "paper" }, arxiv ? element("a", { href: `https://arxiv.org/abs/${arxiv}`, rel: "noreferrer" }, system.paper) : system.paper),
     element("span", { class: "paper" }, system.file ? element("a", { href: system.source }, system.file) : "not built yet"),
-    own.length > 0 && element("span", { class: "try" }, "Try it: ", ...own.flatMap(({ name }, i) => [i ? ", " : "", element("a", { href: write(name, {}) }, name)])),
-    !own.length && system.recipes.length > 0 && element("span", { class: "paper" }, "No trained model here; ", element("code", {}, `regard train ${system.recipes[0]}`), " makes one."),
+    trained.length > 0 && element("span", { class: "try" }, "Try it: ", ...trained.flatMap(({ name }, i) => [i ? ", " : "", element("a", { href: write(name, {}) }, name)])),
+    !trained.length && system.recipes.length > 0 && element("span", { class: "paper" }, "No trained model here; ", element("code", {}, `regard train ${system.recipes[0]}`), " makes one."),
   );
   const cells = (look) => Object.entries(COLUMNS).map(([key, label]) => element("td", { "data-label": label, class: key }, element("span", {}, look[key], key === "query" && element("span", { class: "where", title: "Its name in the code" }, ...broken(look.where)))));
   const none = system.like || "No attention: what the others are compared with.";
-  const all = system.looks.length ? system.looks.map(cells) : [[element("td", { class: "none", colspan: Object.keys(COLUMNS).length }, none)]];
-  return element("tbody", { "data-system": system.name }, ...all.map((each, index) => element("tr", {}, index === 0 && head, ...each)));
+  const cellsOfLooks = system.looks.length ? system.looks.map(cells) : [[element("td", { class: "none", colspan: Object.keys(COLUMNS).length }, none)]];
+  return element("tbody", { "data-system": system.name }, ...cellsOfLooks.map((cellsOfLook, index) => element("tr", {}, index === 0 && head, ...cellsOfLook)));
 }
 
 function capital(text) {

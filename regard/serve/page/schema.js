@@ -6,7 +6,7 @@ export async function question({ path }) {
   const root = await api.description();
   const { schema } = root.paths[path].post.requestBody.content["application/json"];
   const { verb = "Ask", properties = {} } = follow(schema, root);
-  const simple = Object.entries(properties).map(([key, each]) => [key, definite(follow(each, root))]);
+  const simple = Object.entries(properties).map(([key, property]) => [key, definite(follow(property, root))]);
   return { verb, properties: Object.fromEntries(simple) };
 }
 

@@ -8,7 +8,7 @@ const BIAS = 33; // of the µ-law on 14 bits
 const CLIP = 8158;
 
 export function sound({ id, change, signal, accept, rate, seconds }) {
-  let held = "";
+  let encoded = "";
   let recorder = null;
   let timer = null;
   const input = element("input", { id, type: "file", accept: `${accept},audio/*` });
@@ -106,7 +106,7 @@ export function sound({ id, change, signal, accept, rate, seconds }) {
   }
 
   function replay() {
-    const bytes = Uint8Array.from(atob(held), (letter) => letter.charCodeAt(0));
+    const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
     const context = new AudioContext();
     const buffer = context.createBuffer(1, Math.max(1, bytes.length - 58), rate);
     const channel = buffer.getChannelData(0);
@@ -125,11 +125,11 @@ export function sound({ id, change, signal, accept, rate, seconds }) {
   }
 
   function set(value) {
-    held = value ?? "";
-    play.hidden = clear.hidden = !held;
-    status.textContent = held ? `${(Math.max(0, (held.length * 3) / 4 - 58) / rate).toFixed(1)} seconds` : "";
-    if (!held) input.value = "";
+    encoded = value ?? "";
+    play.hidden = clear.hidden = !encoded;
+    status.textContent = encoded ? `${(Math.max(0, (encoded.length * 3) / 4 - 58) / rate).toFixed(1)} seconds` : "";
+    if (!encoded) input.value = "";
   }
 
-  return { node, read: () => held, set };
+  return { node, read: () => encoded, set };
 }

@@ -1,8 +1,8 @@
 // Weights between words: where each target word looked, and what looked at each source word.
 //
 // data: { columns: [token], layers: [name] | null, readings: [{ rows: [token], text, score, weights }] }, where weights
-// are (T, S), (H, T, S) or (L, H, T, S); readings are hypotheses, the best first, or what `several` says. `names` are those
-// of both sides.
+// are (T, S), (H, T, S) or (L, H, T, S); readings are hypotheses, the best first, or what `several` calls them. `names`
+// are those of both sides.
 
 import { bars } from "./bars.js";
 import { choice, element } from "./dom.js";
@@ -26,13 +26,13 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
   const point = (place) => {
     state.pointed = place && place.index !== undefined ? { ...place, pointer: !place.keyboard } : null;
     paint();
-    if (place?.keyboard) announce(told());
+    if (place?.keyboard) announce(describe());
   };
   const pin = (place) => {
     const same = state.pinned && ["side", "index", "other"].every((key) => state.pinned[key] === place[key]);
     state.pinned = same ? null : { ...place, pointer: true };
     paint();
-    announce(same ? "released" : told());
+    announce(same ? "released" : describe());
   };
   const rows = words({ columns, names, point, pin, signal });
   const map = heatmap({ columns, names, point, pin, signal, rescale: (full) => { state.full = full; select(); } });
@@ -45,9 +45,9 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
       if (value === null) leave();
       paint();
     },
-    stepped: () => announce(told()),
+    stepped: () => announce(describe()),
   });
-  const looks = element("div", { class: "looks steady" });
+  const focusPanel = element("div", { class: "looks steady" });
 
   const layerNames = data.layers ?? Array.from({ length: layers }, (_, i) => `${i + 1}`);
   const headNames = Array.from({ length: heads }, (_, i) => `${i + 1}`);
@@ -59,7 +59,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
     });
   const controls = { layer: switches("layer", "Layer", layerNames), head: switches("head", "Head", headNames) };
   const bar = element("div", { class: "bar" }, time.node, controls.layer, controls.head);
-  const small =
+  const thumbs =
     layers * heads > 1 &&
     thumbnails({
       layerNames,
@@ -95,13 +95,13 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
 
   const parts = [
     bar,
-    small && element("section", { class: "panel", "aria-label": "All heads" }, small.node),
+    thumbs && element("section", { class: "panel", "aria-label": "All heads" }, thumbs.node),
     element("section", { class: "panel", "aria-label": "Words and where they look" }, rows.node),
     element(
       "div",
       { class: columns.length > WIDE ? "split wide" : "split" },
       element("section", { class: "panel", "aria-label": "Heat map of the weights" }, map.node),
-      element("div", { class: "aside" }, element("section", { class: "panel", "aria-label": "The word in focus" }, looks), hypotheses),
+      element("div", { class: "aside" }, element("section", { class: "panel", "aria-label": "The word in focus" }, focusPanel), hypotheses),
     ),
   ];
   root.append(...parts.filter(Boolean));
@@ -120,7 +120,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
 
   function select() {
     weights = matrix(readings[state.reading].weights, state.layer, state.head, state.full);
-    if (small) small.paint(readings[state.reading].weights, state.layer, state.head, state.full);
+    if (thumbs) thumbs.paint(readings[state.reading].weights, state.layer, state.head, state.full);
     paint();
   }
 
@@ -146,19 +146,19 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
       .sort((a, b) => b.weight - a.weight);
   }
 
-  function told() {
+  function describe() {
     const place = active();
     if (!place) return "";
     const word = visible((place.side === "target" ? readings[state.reading].rows : columns)[place.index]);
     const verb = place.side === "target" ? "looked at" : "was looked at by";
-    const found = ranked(place);
-    const named = place.other === undefined ? found.slice(0, 3) : found.filter(({ other }) => other === place.other);
-    return `${word} ${verb} ${named.map(({ token, weight }) => `${visible(token)} ${percent(weight)}`).join(", ")}`;
+    const ranking = ranked(place);
+    const mentioned = place.other === undefined ? ranking.slice(0, 3) : ranking.filter(({ other }) => other === place.other);
+    return `${word} ${verb} ${mentioned.map(({ token, weight }) => `${visible(token)} ${percent(weight)}`).join(", ")}`;
   }
 
   function list(place) {
     if (!place) {
-      looks.replaceChildren(
+      focusPanel.replaceChildren(
         element("h3", {}, "Point at a word"),
         element("p", {}, "Words below show where they looked, words above what looked at them. A click keeps the picture."),
         element(
@@ -171,27 +171,27 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
       return;
     }
     const token = (place.side === "target" ? readings[state.reading].rows : columns)[place.index];
-    const found = ranked(place);
-    const sum = found.reduce((total, { weight }) => total + weight, 0);
+    const ranking = ranked(place);
+    const sum = ranking.reduce((total, { weight }) => total + weight, 0);
     const heading = element("h3", { class: place.side }, element("bdi", {}, visible(token)));
     heading.append(place.side === "target" ? " looked at" : " was looked at by");
-    const strong = found.filter(({ weight, other }) => weight >= 0.005 * weights.top || other === place.other).slice(0, 8);
+    const strong = ranking.filter(({ weight, other }) => weight >= 0.005 * weights.top || other === place.other).slice(0, 8);
     if (place.other !== undefined && !strong.some(({ other }) => other === place.other)) {
-      strong.push(found.find(({ other }) => other === place.other));
+      strong.push(ranking.find(({ other }) => other === place.other));
     }
     const shares = strong.map(({ token: name, other, weight }) => ({ name, weight, marked: other === place.other }));
-    looks.replaceChildren(
+    focusPanel.replaceChildren(
       heading,
       sum > 0 ? bars(shares, weights.top, place.side) : element("p", {}, "nothing: all its weights are 0"),
-      place.side === "target" && sum > 0 && element("p", { class: "note" }, spread(found, sum)) || "",
+      place.side === "target" && sum > 0 && element("p", { class: "note" }, spread(ranking, sum)) || "",
     );
   }
 
-  // exp(entropy): over how many words a look is spread, were they looked at alike.
-  function spread(found, sum) {
-    const entropy = found.reduce((h, { weight }) => (weight > 0 ? h - (weight / sum) * Math.log(weight / sum) : h), 0);
+  // exp(entropy): the effective number of words that a query attends to.
+  function spread(ranking, sum) {
+    const entropy = ranking.reduce((h, { weight }) => (weight > 0 ? h - (weight / sum) * Math.log(weight / sum) : h), 0);
     const count = Math.exp(entropy);
-    return `As if spread evenly over ${count.toFixed(1)} of ${found.length} words.`;
+    return `As if spread evenly over ${count.toFixed(1)} of ${ranking.length} words.`;
   }
 
   // Give up the word in focus.

@@ -44,7 +44,7 @@ export function iconButton(name, label, click) {
   return button;
 }
 
-// A labelled choice. `options` are texts; `change` is given the index of the chosen one.
+// A labelled choice. `options` are texts; `change` gets the index of the chosen one.
 export function choice(label, options, chosen, change) {
   const list = options.map((text, index) => element("option", { value: index, selected: index === chosen }, text));
   const select = element("select", { on: { change: () => change(select.selectedIndex) } }, ...list);

@@ -105,7 +105,7 @@ export function heatmap({ columns, names: sides, point, pin, rescale, signal }) 
     return `${bold ? "600 " : ""}${size}px ${family}`;
   }
 
-  // Sizes of cells and margins for the width that there is.
+  // Sizes of cells and margins for the available width.
   function layout() {
     if (!shown || !node.clientWidth) return;
     const { rows, columns: count } = shown.matrix;
@@ -115,9 +115,9 @@ export function heatmap({ columns, names: sides, point, pin, rescale, signal }) 
     const left = Math.ceil(widest(names.rows.slice(0, 3000))) + 14;
     const name = widest(names.columns.slice(0, 3000));
     const room = node.clientWidth - left - 4;
-    const fit = room / count;
-    let cell = Math.min(Math.max(fit, 15), 52, Math.max(15, 600 / Math.max(1, rows)));
-    if (fit >= name + 10 && name + 10 <= 64) cell = Math.max(cell, name + 10);
+    const fitting = room / count;
+    let cell = Math.min(Math.max(fitting, 15), 52, Math.max(15, 600 / Math.max(1, rows)));
+    if (fitting >= name + 10 && name + 10 <= 64) cell = Math.max(cell, name + 10);
     else if (cell >= LEANING) cell = Math.max(LEANING, Math.min(cell, (room - Math.SQRT1_2 * name) / count));
     cell = Math.min(Math.max(cell * zoom, SMALLEST), LARGEST);
     if (cell > 4) cell = Math.floor(cell);
@@ -221,9 +221,9 @@ export function heatmap({ columns, names: sides, point, pin, rescale, signal }) 
     const [wide, high] = [parseFloat(canvas.style.width), parseFloat(canvas.style.height)];
     const [x0, y0] = [left - host.scrollLeft, top - host.scrollTop];
     const inside = (x, y) => x >= left - 1 && y >= top - 1 && x + cell <= wide + 1 && y + cell <= high + 1;
-    const made = [];
+    const shapes = [];
     const text = (x, y, anchor, words, more) =>
-      made.push(drawing("text", { x, y, "text-anchor": anchor, "font-family": family, "font-size": size, ...more }, words));
+      shapes.push(drawing("text", { x, y, "text-anchor": anchor, "font-family": family, "font-size": size, ...more }, words));
     const ink = getComputedStyle(node).getPropertyValue("--muted");
     for (let t = 0; t < matrix.rows; t++) {
       const y = y0 + t * cell;
@@ -232,7 +232,7 @@ export function heatmap({ columns, names: sides, point, pin, rescale, signal }) 
         const x = x0 + s * cell;
         if (!inside(x, y)) continue;
         const level = time !== null && t > time ? 0 : Math.min(255, Math.round((255 * matrix.at(t, s)) / matrix.top));
-        made.push(drawing("rect", { x: x + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1, fill: colours.text[level] }));
+        shapes.push(drawing("rect", { x: x + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1, fill: colours.text[level] }));
         if (cell >= 34 && level >= 13) text(x + cell / 2, y + cell / 2 + 4, "middle", `${Math.round(100 * matrix.at(t, s))}`, { fill: colours.over[level], "font-size": 11 });
       }
     }
@@ -242,7 +242,7 @@ export function heatmap({ columns, names: sides, point, pin, rescale, signal }) 
       const lean = angle ? { transform: `rotate(${(-180 * angle) / Math.PI} ${x} ${top - 8})` } : {};
       text(x, top - 8 + (angle ? 4 : -2), angle ? "start" : "middle", cut(names.columns[s]), { fill: ink, ...lean });
     }
-    return made;
+    return shapes;
   };
 
   // The two words and the weight of the cell in focus, beside it.
@@ -271,12 +271,12 @@ export function heatmap({ columns, names: sides, point, pin, rescale, signal }) 
 
   // Every nth label, and that of the active row or column instead of its neighbours.
   function labelled(from, to, every, active) {
-    const found = [];
+    const indices = [];
     for (let i = Math.ceil(from / every) * every; i < to; i += every) {
-      if (active === undefined || Math.abs(i - active) >= every) found.push(i);
+      if (active === undefined || Math.abs(i - active) >= every) indices.push(i);
     }
-    if (active >= from && active < to) found.push(active);
-    return found;
+    if (active >= from && active < to) indices.push(active);
+    return indices;
   }
 
   function cells(x0, y0, first, last) {
@@ -396,9 +396,9 @@ export function heatmap({ columns, names: sides, point, pin, rescale, signal }) 
   }
 
   function paint(matrix, active, time) {
-    const fresh = !shown || shown.matrix !== matrix;
+    const changed = !shown || shown.matrix !== matrix;
     shown = { matrix, active, time };
-    if (fresh) {
+    if (changed) {
       most.textContent = percent(matrix.top);
       fixed.hidden = matrix.top >= 1 && !full.checked;
       canvas.setAttribute("aria-label", `Weights of ${matrix.rows} ${sides.target.toLowerCase()} words over ${matrix.columns} ${sides.source.toLowerCase()} words`);

@@ -3,15 +3,15 @@
 //   import { mount } from "./mount.js";        // the style sheet is view.css
 //   const destroy = mount(element, view);      // view: {kind, title, data}, as regard.views.page.encode gives it
 //
-// The module of the kind is fetched from kinds/ unless it is there already. Colours follow data-theme="light" or "dark"
-// of the document's root, else the system. What cannot be shown is told inside the element.
+// The module of the kind is fetched from kinds/ unless it is loaded already. Colours follow data-theme="light" or "dark"
+// of the document's root, else the system. Errors are shown inside the element.
 
 import { unpack } from "./data.js";
 import { element } from "./dom.js";
-import { find, known } from "./registry.js";
+import { find, isRegistered } from "./registry.js";
 import { saves } from "./saves.js";
 
-// `keyboard` is where keys are listened to: the element, or the document if nothing else on it wants them; `shown` is
+// `keyboard` is where keys are listened to: the element, or the document if nothing else on it uses them; `shown` is
 // called when the view stands, or with the error if it cannot.
 export function mount(root, view, { keyboard = root, shown = () => {} } = {}) {
   const control = new AbortController();
@@ -22,7 +22,7 @@ export function mount(root, view, { keyboard = root, shown = () => {} } = {}) {
   async function open() {
     try {
       if (!/^[a-z]+$/.test(view.kind)) throw new Error(`“${view.kind}” is no kind of view`);
-      if (!known(view.kind)) await import(`./kinds/${view.kind}.js`);
+      if (!isRegistered(view.kind)) await import(`./kinds/${view.kind}.js`);
       const data = await unpack(view.data);
       if (signal.aborted) return;
       const live = element("div", { class: "unseen", "aria-live": "polite" });

@@ -4,7 +4,7 @@ import { element, icon, iconButton } from "./dom.js";
 
 const PACE = 750; // milliseconds
 
-// `change(time)` is given the step, from 0, or null for all steps at once. On `keyboard` arrows step, space plays and
+// `change(time)` gets the step, from 0, or null for all steps at once. On `keyboard` arrows step, space plays and
 // Escape shows all steps; `stepped()` is called after a step by keys, for screen readers; `pace` is in milliseconds.
 export function player({ noun, change, signal, keyboard, stepped = () => {}, pace = PACE }) {
   let length = 0;
@@ -21,16 +21,16 @@ export function player({ noun, change, signal, keyboard, stepped = () => {}, pac
     "aria-label": `Step through time, one ${noun} at a time`,
     on: { input: () => { stop(); go(Number(slider.value) - 1); } },
   });
-  const told = element("output", { class: "told" });
+  const position = element("output", { class: "told" });
   const all = element("button", { type: "button", class: "all", on: { click: () => { stop(); go(null); } } }, "All");
-  const node = element("div", { class: "player", role: "group", "aria-label": "Time" }, back, play, next, slider, told, all);
+  const node = element("div", { class: "player", role: "group", "aria-label": "Time" }, back, play, next, slider, position, all);
   signal.addEventListener("abort", stop);
 
   function show() {
     slider.max = Math.max(1, length);
     slider.value = time === null ? length : time + 1;
     slider.setAttribute("aria-valuetext", time === null ? `all ${length}` : `${noun} ${time + 1} of ${length}`);
-    told.textContent = time === null ? `all ${length}` : `${time + 1} of ${length}`;
+    position.textContent = time === null ? `all ${length}` : `${time + 1} of ${length}`;
     all.setAttribute("aria-pressed", time === null);
     const playing = timer !== null;
     play.setAttribute("aria-label", playing ? "Pause (space)" : "Play (space)");

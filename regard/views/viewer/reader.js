@@ -1,19 +1,19 @@
-// The words of a text, to play, to point at and to choose. `paint` is called when the word that is shown changes, and
-// `told` says what there is to say of it.
+// The words of a text, or other rows that `noun` names, to play, to point at and to choose. `paint` is called when the word that is shown changes, and
+// `describe` returns the text that describes it.
 
 import { element } from "./dom.js";
 import { player } from "./player.js";
 import { direction, visible } from "./text.js";
 
-export function reader(words, { signal, keyboard, announce, told, paint }) {
+export function reader(words, { noun = "word", signal, keyboard, announce, describe, paint }) {
   let time = null;
   let pointed = null;
   const clock = player({
-    noun: "word",
+    noun,
     signal,
     keyboard,
     change: (value) => { time = value; changed(); },
-    stepped: () => announce(told()),
+    stepped: () => announce(describe()),
   });
   const chips = words.map((word, t) => {
     const button = element("button", { type: "button", class: "asked", on: { click: () => clock.go(t) } }, element("bdi", {}, visible(word)));
@@ -33,7 +33,7 @@ export function reader(words, { signal, keyboard, announce, told, paint }) {
     played: () => time,
     nodes: [
       element("div", { class: "bar" }, clock.node),
-      element("div", { class: "question", role: "group", "aria-label": "Words", dir: direction(words) }, ...chips),
+      element("div", { class: "question", role: "group", "aria-label": `${noun[0].toUpperCase()}${noun.slice(1)}s`, dir: direction(words) }, ...chips),
     ],
     start: () => { clock.reset(words.length); changed(); },
   };

@@ -12,7 +12,7 @@ export function register(name, show) {
   kinds.set(name, show);
 }
 
-export function known(name) {
+export function isRegistered(name) {
   return kinds.has(name);
 }
 

@@ -9,19 +9,19 @@ export function saves(view, picture) {
     SVG: () => svgFile(snapshot(picture)),
     JSON: () => new Blob([JSON.stringify(plain(view))], { type: "application/json" }),
   };
-  const told = element("span", { role: "status" });
+  const status = element("span", { role: "status" });
   const buttons = Object.entries(files).map(([name, make]) => {
     const click = async () => {
       try {
         download(await make(), `${slug(view.title || view.kind)}.${name.toLowerCase()}`);
-        told.textContent = "";
+        status.textContent = "";
       } catch (error) {
-        told.textContent = `not saved: ${error.message}`;
+        status.textContent = `not saved: ${error.message}`;
       }
     };
     return element("button", { type: "button", "aria-label": `Save as ${name}`, on: { click } }, name);
   });
-  return element("div", { class: "saves", role: "group", "aria-label": "Save" }, "Save as", ...buttons, told);
+  return element("div", { class: "saves", role: "group", "aria-label": "Save" }, "Save as", ...buttons, status);
 }
 
 // Arrays as nested lists of numbers, to four digits.
@@ -44,8 +44,8 @@ function number(value, scale) {
 }
 
 function slug(title) {
-  const known = [...title.normalize("NFKD").toLowerCase().matchAll(/[\p{L}\p{N}]+/gu)].map(([word]) => word);
-  return known.join("-").slice(0, 60) || "view";
+  const slugWords = [...title.normalize("NFKD").toLowerCase().matchAll(/[\p{L}\p{N}]+/gu)].map(([word]) => word);
+  return slugWords.join("-").slice(0, 60) || "view";
 }
 
 function download(blob, name) {

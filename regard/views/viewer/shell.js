@@ -43,17 +43,17 @@ export function show(root, content) {
     element("li", {}, element("a", { href: `#${index + 1}` }, element("bdi", {}, view.title || `View ${index + 1}`))),
   );
   const size = Number(document.documentElement.dataset.size);
-  const about = "This file holds everything that it shows and asks nothing of any network.";
+  const promise = "This file holds everything that it shows and asks nothing of any network.";
   root.replaceChildren(
     element("header", {}, element("h1", {}, title), theme),
     element("div", { class: views.length > 1 ? "frame listed" : "frame" }, views.length > 1 && list(links), main),
-    element("footer", {}, `${about}${size ? ` ${bytes(size)}.` : ""} Weights are kept in 8 bits.`),
+    element("footer", {}, `${promise}${size ? ` ${bytes(size)}.` : ""} Weights are kept in 8 bits.`),
   );
 
   let leave = () => {};
   function open() {
-    const wanted = Number(location.hash.slice(1)) - 1;
-    const index = views[wanted] ? wanted : 0;
+    const number = Number(location.hash.slice(1)) - 1;
+    const index = views[number] ? number : 0;
     leave();
     links.forEach((item, other) => {
       if (other === index) item.firstChild.setAttribute("aria-current", "page");
@@ -66,8 +66,8 @@ export function show(root, content) {
 
     // A single picture needs a heading, too, such as the question that it answers, unless it spells that itself.
     function shown() {
-      const told = heading === title || heading === kind || letters(place.textContent).includes(letters(heading));
-      if (views.length > 1 || !told) main.prepend(element("h2", {}, element("bdi", {}, heading)));
+      const headingIsShown = heading === title || heading === kind || letters(place.textContent).includes(letters(heading));
+      if (views.length > 1 || !headingIsShown) main.prepend(element("h2", {}, element("bdi", {}, heading)));
       root.dataset.ready = index + 1;
     }
   }
@@ -80,8 +80,8 @@ const letters = (text) => text.replace(/\s+/g, "");
 function list(links) {
   const filter = element("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the list" });
   filter.addEventListener("input", () => {
-    const wanted = filter.value.toLowerCase();
-    for (const item of links) item.hidden = !item.textContent.toLowerCase().includes(wanted);
+    const query = filter.value.toLowerCase();
+    for (const item of links) item.hidden = !item.textContent.toLowerCase().includes(query);
   });
   return element(
     "nav",

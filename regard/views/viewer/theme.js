@@ -44,14 +44,14 @@ const DARK = ["#1c222b", "#1d4365", "#2a76ad", "#72b8ea", "#e6f4ff"];
 
 // 256 colours, as packed RGBA for ImageData (`packed`) and as text (`text`), and what is legible on each (`over`).
 export function ramp() {
-  const found = (dark() ? DARK : LIGHT).map((text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16)));
+  const stops = (dark() ? DARK : LIGHT).map((text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16)));
   const packed = new Uint32Array(256);
   const text = [];
   const light = [];
   for (let i = 0; i < 256; i++) {
-    const place = (i / 255) * (found.length - 1);
-    const low = Math.min(Math.floor(place), found.length - 2);
-    const [r, g, b] = found[low].map((from, k) => Math.round(from + (found[low + 1][k] - from) * (place - low)));
+    const place = (i / 255) * (stops.length - 1);
+    const low = Math.min(Math.floor(place), stops.length - 2);
+    const [r, g, b] = stops[low].map((from, k) => Math.round(from + (stops[low + 1][k] - from) * (place - low)));
     packed[i] = (255 << 24) | (b << 16) | (g << 8) | r;
     text.push(`rgb(${r}, ${g}, ${b})`);
     light.push(luminance(r, g, b));

@@ -1,4 +1,4 @@
-// All layers and heads at a glance: a small heat map of each, and over how many words its looks are spread.
+// All layers and heads at a glance: a small heat map of each, and the effective number of words it attends to.
 
 import { darkest } from "./data.js";
 import { element } from "./dom.js";
@@ -7,7 +7,7 @@ import { onTheme, ramp } from "./theme.js";
 const SIDE = 72; // pixels at most
 const FINEST = 144; // cells drawn each way; of more, the strongest of neighbours
 
-// `choose(layer, head)` is given what was clicked.
+// `choose(layer, head)` gets the head that was clicked.
 export function thumbnails({ layerNames, choose, signal }) {
   const grid = element("div", { class: "thumbnails" });
   // Beside the grid, which may scroll on a narrow screen, the note would be cut.
@@ -94,7 +94,7 @@ export function thumbnails({ layerNames, choose, signal }) {
   return { node, paint };
 }
 
-// The mean entropy of the rows that look at anything, in nats.
+// The mean entropy of the rows that have any weight, in nats.
 export function entropy(values, rows, columns) {
   let [total, count] = [0, 0];
   for (let t = 0; t < rows; t++) {

@@ -5,7 +5,7 @@ import { direction, percent, visible } from "./text.js";
 
 const MOST_LINES = 400;
 
-// `point(place)` is told what the pointer or the keyboard is on, {side, index} or null; `pin(place)` what was clicked.
+// `point(place)` gets what the pointer or the keyboard is on, {side, index} or null; `pin(place)` what was clicked.
 export function words({ columns, names, point, pin, signal }) {
   const lines = drawing("svg", { class: "lines", "aria-hidden": "true" });
   const sides = {
@@ -20,7 +20,7 @@ export function words({ columns, names, point, pin, signal }) {
     element("div", { class: "side" }, sides.target.list, element("h3", {}, names.target)),
   );
   sides.source.set(columns);
-  let shown = null; // what paint was last given
+  let shown = null; // the last arguments of paint
   let ends = null; // where the words are
 
   const moved = () => {
@@ -138,16 +138,16 @@ export function words({ columns, names, point, pin, signal }) {
           weight = side === "source" ? matrix.at(active.index, index) : matrix.at(index, active.index);
         }
         const share = (weight / matrix.top).toFixed(2);
-        const told = weight >= 0.1 * matrix.top ? percent(weight) : "";
-        const look = `${future} ${own} ${other} ${share} ${told}`;
-        if (chip.look === look) return; // of two thousand words few change
-        chip.look = look;
+        const label = weight >= 0.1 * matrix.top ? percent(weight) : "";
+        const state = `${future} ${own} ${other} ${share} ${label}`;
+        if (chip.look === state) return; // of two thousand words few change
+        chip.look = state;
         chip.classList.toggle("future", future);
         chip.classList.toggle("own", own);
         chip.classList.toggle("other", other);
         chip.setAttribute("aria-selected", own);
         chip.style.setProperty("--share", share);
-        if (told) chip.dataset.share = told;
+        if (label) chip.dataset.share = label;
         else delete chip.dataset.share;
       });
     }
@@ -166,17 +166,17 @@ export function words({ columns, names, point, pin, signal }) {
     const only = (side) => (active?.side === side ? [ends[side].spots[active.index]] : ends[side].spots).filter((spot) => spot?.seen);
     const written = only("target").filter(({ index }) => time === null || index <= time);
     const least = active ? 0.015 : 0.12;
-    const found = [];
+    const links = [];
     for (const to of written) {
       for (const from of only("source")) {
         const weight = matrix.at(to.index, from.index) / matrix.top;
-        if (weight >= least) found.push({ from, to, weight });
+        if (weight >= least) links.push({ from, to, weight });
       }
     }
-    found.sort((a, b) => b.weight - a.weight);
+    links.sort((a, b) => b.weight - a.weight);
     // Where rows have several lines, the whole picture is busy: it shows the strongest look of each word.
     const busy = !active && ends.source.lines + ends.target.lines > 2;
-    const firsts = busy ? found.filter(({ from, to }) => strongest("target", to.index) === from.index) : found;
+    const firsts = busy ? links.filter(({ from, to }) => strongest("target", to.index) === from.index) : links;
     const strength = busy ? 0.7 : 1;
     const paths = firsts.slice(0, MOST_LINES).map(({ from, to, weight }) => {
       const bend = Math.max(24, (to.y - from.y) * 0.55);
@@ -195,13 +195,13 @@ export function words({ columns, names, point, pin, signal }) {
     const { list, chips } = sides[side];
     const [box, outer] = [node.getBoundingClientRect(), list.getBoundingClientRect()];
     const tops = new Set();
-    const found = chips.map((chip, index) => {
+    const touching = chips.map((chip, index) => {
       const { left, width, top, bottom } = chip.getBoundingClientRect();
       tops.add(Math.round(top));
       const y = (side === "source" ? bottom : top) - box.top;
       return { index, x: left + width / 2 - box.left, y, seen: top >= outer.top - 1 && bottom <= outer.bottom + 1 };
     });
-    return { spots: found, lines: tops.size };
+    return { spots: touching, lines: tops.size };
   }
 
   return { node, paint, setTarget };

@@ -13,9 +13,9 @@ const EDGE = 0.2; // pixels between the border and the line of a box that reache
 
 register("canvas", (data, root, { signal, announce, keyboard }) => {
   const { canvas, image, patch, read, write } = data;
-  const made = canvas ?? patch;
+  const images = canvas ?? patch;
   const [height, width] = (canvas ?? image).shape.slice(-2);
-  const steps = made.shape[0];
+  const steps = images.shape[0];
   let time = null;
 
   const clock = player({
@@ -27,7 +27,7 @@ register("canvas", (data, root, { signal, announce, keyboard }) => {
   });
   const field = element("section", { class: "panel pair", "aria-label": canvas ? "The canvas" : "The image and the glimpse" });
   const buttons = Array.from({ length: steps }, (_, t) => {
-    const shown = stage(1, 1, picture(made, t), "");
+    const shown = stage(1, 1, picture(images, t), "");
     shown.classList.replace("stage", "seen");
     shown.setAttribute("aria-hidden", "true");
     return element("button", { type: "button", class: "thumb", "aria-label": `Step ${t + 1}`, on: { click: () => clock.go(t) } }, shown, `${t + 1}`);
@@ -56,11 +56,11 @@ register("canvas", (data, root, { signal, announce, keyboard }) => {
     if (!boxes || time === null) return []; // at the end there is nothing left to do
     const [x, y, side, sigma] = boxes.values.subarray(4 * t, 4 * t + 4);
     const ends = [[x, width], [y, height]].map(([middle, room]) => {
-      const all = [middle + 0.5 - side / 2, middle + 0.5 + side / 2];
-      return [all, all.map((end) => Math.min(Math.max(end, EDGE), room - EDGE))];
+      const whole = [middle + 0.5 - side / 2, middle + 0.5 + side / 2];
+      return [whole, whole.map((end) => Math.min(Math.max(end, EDGE), room - EDGE))];
     });
-    const beyond = ends.some(([all, seen]) => all.some((end, i) => end !== seen[i]));
-    const [[left, right], [top, bottom]] = ends.map(([, seen]) => seen);
+    const beyond = ends.some(([whole, visible]) => whole.some((end, i) => end !== visible[i]));
+    const [[left, right], [top, bottom]] = ends.map(([, visible]) => visible);
     const place = { x: left, y: top, width: right - left, height: bottom - top };
     const line = { class: `box ${kind}${beyond ? " beyond" : ""}`, "stroke-width": Math.min(Math.max(1.5 * sigma, 1.5), 8) };
     return [drawing("rect", { ...place, ...line })];

@@ -13,7 +13,7 @@ import { onTheme, ramp } from "../theme.js";
 const MOST = 10; // words in the list
 
 register("document", (data, root, { signal, announce, keyboard }) => {
-  const { words, weights, rows, question = "", text: said = "", answers = [] } = data;
+  const { words, weights, rows, question = "", text: prediction = "", answers = [] } = data;
   const blanks = data.blanks ?? words.map(() => true);
   const marked = new Set(data.marked ?? []);
   const count = rows.length;
@@ -27,7 +27,7 @@ register("document", (data, root, { signal, announce, keyboard }) => {
     change: (value) => { time = value; paint(); },
     stepped: () => announce(`${visible(rows[time])}: ${ranked().slice(0, 3).map(({ name, weight }) => `${visible(name)} ${percent(weight)}`).join(", ")}`),
   });
-  const asked = rows.map((name, row) =>
+  const questionButtons = rows.map((name, row) =>
     element("button", { type: "button", class: "asked", on: { click: () => clock.go(row) } }, element("bdi", {}, visible(name))),
   );
   const spans = words.map((word, index) =>
@@ -35,24 +35,24 @@ register("document", (data, root, { signal, announce, keyboard }) => {
   );
   const text = element("p", { class: "text", dir: direction(words) });
   spans.forEach((span, index) => text.append(index && blanks[index] ? " " : "", span));
-  const looks = element("div", { class: "looks" });
+  const wordList = element("div", { class: "looks" });
   text.addEventListener("pointerover", (event) => {
     const span = event.target.closest(".shaded");
     pointed = span ? Number(span.dataset.index) : null;
     list();
   }, { signal });
   text.addEventListener("pointerleave", () => { pointed = null; list(); }, { signal });
-  const readings = count > 1 && element("div", { class: "question", role: "group", "aria-label": "Readings" }, ...asked);
-  const judged = !answers.length ? "" : answers.includes(said) ? " right" : ` right is ${answers.map(visible).join(" or ")}`;
-  const told = (question || said) && element("p", { class: "said" }, element("bdi", {}, visible(question || " ")), " ", element("strong", {}, visible(said || " ")), element("span", { class: "note" }, judged));
+  const readings = count > 1 && element("div", { class: "question", role: "group", "aria-label": "Readings" }, ...questionButtons);
+  const verdict = !answers.length ? "" : answers.includes(prediction) ? " right" : ` right is ${answers.map(visible).join(" or ")}`;
+  const answerLine = (question || prediction) && element("p", { class: "said" }, element("bdi", {}, visible(question || " ")), " ", element("strong", {}, visible(prediction || " ")), element("span", { class: "note" }, verdict));
   root.append(
     ...(clock ? [element("div", { class: "bar" }, clock.node)] : []),
     ...(readings ? [readings] : []),
     element(
       "div",
       { class: "split" },
-      element("section", { class: "panel scrolls", tabindex: 0, "aria-label": "The text" }, text, ...(told ? [told] : [])),
-      element("section", { class: "panel", "aria-label": "The strongest words" }, looks),
+      element("section", { class: "panel scrolls", tabindex: 0, "aria-label": "The text" }, text, ...(answerLine ? [answerLine] : [])),
+      element("section", { class: "panel", "aria-label": "The strongest words" }, wordList),
     ),
   );
   if (clock) clock.reset(count);
@@ -62,7 +62,7 @@ register("document", (data, root, { signal, announce, keyboard }) => {
   function weight(word, row = time) {
     if (row !== null) return weights.values[row * words.length + word] * weights.scale;
     let sum = 0;
-    for (let each = 0; each < count; each++) sum += weights.values[each * words.length + word] * weights.scale;
+    for (let r = 0; r < count; r++) sum += weights.values[r * words.length + word] * weights.scale;
     return sum / count;
   }
 
@@ -79,7 +79,7 @@ register("document", (data, root, { signal, announce, keyboard }) => {
       span.style.backgroundColor = level > 4 ? colours.text[level] : "";
       span.style.color = level > 4 ? colours.over[level] : "";
     });
-    asked.forEach((button, row) => button.setAttribute("aria-pressed", row === time));
+    questionButtons.forEach((button, row) => button.setAttribute("aria-pressed", row === time));
     list();
   }
 
@@ -88,12 +88,12 @@ register("document", (data, root, { signal, announce, keyboard }) => {
     if (pointed !== null && count > 1) {
       const shares = rows.map((name, row) => ({ name, weight: weight(pointed, row), marked: row === time }));
       const most = Math.max(...shares.map((share) => share.weight));
-      looks.replaceChildren(element("h3", {}, element("bdi", {}, visible(words[pointed])), " was looked at by"), bars(shares.slice(0, 24), most, "source"));
+      wordList.replaceChildren(element("h3", {}, element("bdi", {}, visible(words[pointed])), " was looked at by"), bars(shares.slice(0, 24), most, "source"));
       return;
     }
-    const found = ranked();
-    const shown = found.slice(0, MOST).map((share) => ({ ...share, marked: share.index === pointed }));
-    if (pointed !== null && !shown.some(({ marked }) => marked)) shown.push({ ...found.find(({ index }) => index === pointed), marked: true });
-    looks.replaceChildren(element("h3", {}, reading), bars(shown, found[0]?.weight));
+    const ranking = ranked();
+    const shown = ranking.slice(0, MOST).map((share) => ({ ...share, marked: share.index === pointed }));
+    if (pointed !== null && !shown.some(({ marked }) => marked)) shown.push({ ...ranking.find(({ index }) => index === pointed), marked: true });
+    wordList.replaceChildren(element("h3", {}, reading), bars(shown, ranking[0]?.weight));
   }
 });

@@ -12,7 +12,7 @@ register("film", (data, root, { signal, announce, keyboard }) => {
   const { frames, names, words, weights } = data;
   const [count, , height, width] = frames.shape;
   const top = Math.max(...weights.values, 1) * weights.scale;
-  const text = reader(words, { signal, keyboard, announce, told, paint });
+  const text = reader(words, { signal, keyboard, announce, describe, paint });
   const shots = names.map((name, f) => {
     const veil = drawing("rect", { width, height, fill: "#000000" });
     const share = element("span", { class: "share" });
@@ -34,7 +34,7 @@ register("film", (data, root, { signal, announce, keyboard }) => {
     return words.reduce((sum, _, row) => sum + at(row), 0) / Math.max(words.length, 1);
   }
 
-  function told() {
+  function describe() {
     const t = text.now();
     if (t === null) return "Point at a word, or play the sentence. The bars are means over all words.";
     const shares = names.map((_, f) => weight(t, f));
@@ -45,7 +45,7 @@ register("film", (data, root, { signal, announce, keyboard }) => {
   function paint() {
     const t = text.now();
     const most = Math.max(...names.map((_, f) => weight(t, f)), 1e-9);
-    readout.textContent = told();
+    readout.textContent = describe();
     shots.forEach(({ veil, line, share }, f) => {
       const value = weight(t, f);
       veil.setAttribute("opacity", t === null ? 0 : (0.8 * (1 - value / most)).toFixed(3));

@@ -1,4 +1,4 @@
-// Where a network looked in an image, what it saw there, and what it thought of it, glimpse after glimpse.
+// Where a network looked in an image, what it saw there, and how it classified it, glimpse after glimpse.
 //
 // data: { image (F, C, height, width), one for all glimpses or one for each and one for the end, location (T, 2) from
 //         −1 to 1, patch (T, C, scales, size, size), sides: [pixels], probability (T, classes) and classes: [name], or
@@ -18,28 +18,28 @@ register("glimpses", (data, root, { signal, announce, keyboard }) => {
   let time = null;
 
   const field = element("section", { class: "panel field", "aria-label": "The image and the path over it" });
-  const mind = element("section", { class: "panel", "aria-label": "What it saw" });
+  const glimpsePanel = element("section", { class: "panel", "aria-label": "What it saw" });
   const clock = player({
     noun: "glimpse",
     signal,
     keyboard,
     change: (value) => { time = value; paint(); },
-    stepped: () => announce(told()),
+    stepped: () => announce(describe()),
   });
   const buttons = Array.from({ length: steps }, (_, t) =>
-    element("button", { type: "button", class: "thumb", "aria-label": `Glimpse ${t + 1}`, on: { click: () => clock.go(t) } }, seen(t, 0), `${t + 1}`),
+    element("button", { type: "button", class: "thumb", "aria-label": `Glimpse ${t + 1}`, on: { click: () => clock.go(t) } }, patchImage(t, 0), `${t + 1}`),
   );
   const strip = element("div", { class: "strip", role: "group", "aria-label": "Glimpses" }, ...buttons);
   root.append(
     element("div", { class: "bar" }, clock.node),
-    element("div", { class: "split" }, field, mind),
+    element("div", { class: "split" }, field, glimpsePanel),
     element("section", { class: "panel", "aria-label": "All glimpses" }, strip),
   );
   clock.reset(steps);
   paint();
 
   // The patch of a glimpse at a scale.
-  function seen(t, scale, label = "") {
+  function patchImage(t, scale, label = "") {
     const [, channels, scales, high, wide] = patch.shape;
     const size = high * wide;
     const values = new Float32Array(channels * size);
@@ -47,9 +47,9 @@ register("glimpses", (data, root, { signal, announce, keyboard }) => {
       const start = ((t * channels + c) * scales + scale) * size;
       for (let i = 0; i < size; i++) values[c * size + i] = patch.values[start + i] * patch.scale;
     }
-    const about = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
+    const aria = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
     const href = picture({ shape: [channels, high, wide], values, scale: 1 });
-    return drawing("svg", { class: "seen", viewBox: "0 0 1 1", ...about }, drawing("image", { href, width: 1, height: 1 }));
+    return drawing("svg", { class: "seen", viewBox: "0 0 1 1", ...aria }, drawing("image", { href, width: 1, height: 1 }));
   }
 
   function place(t) {
@@ -57,17 +57,17 @@ register("glimpses", (data, root, { signal, announce, keyboard }) => {
     return [((x + 1) / 2) * width, ((y + 1) / 2) * height];
   }
 
-  function likely(t) {
-    const found = classes.map((name, k) => ({ name, weight: probability.values[t * classes.length + k] * probability.scale }));
-    const most = Math.max(...found.map(({ weight }) => weight));
-    return found.map((item) => ({ ...item, marked: item.weight === most }));
+  function classShares(t) {
+    const shares = classes.map((name, k) => ({ name, weight: probability.values[t * classes.length + k] * probability.scale }));
+    const most = Math.max(...shares.map(({ weight }) => weight));
+    return shares.map((item) => ({ ...item, marked: item.weight === most }));
   }
 
-  function told() {
+  function describe() {
     const t = time ?? steps - 1;
-    const best = probability && likely(t).find(({ marked }) => marked);
-    const thought = best ? `: ${best.name}, ${percent(best.weight)}` : actions ? `: ${actions[t]}` : "";
-    return time === null && end ? end : `glimpse ${t + 1} of ${steps}${objects ? `, object ${objects[t] + 1}` : ""}${thought}`;
+    const best = probability && classShares(t).find(({ marked }) => marked);
+    const guess = best ? `: ${best.name}, ${percent(best.weight)}` : actions ? `: ${actions[t]}` : "";
+    return time === null && end ? end : `glimpse ${t + 1} of ${steps}${objects ? `, object ${objects[t] + 1}` : ""}${guess}`;
   }
 
   function paint() {
@@ -87,15 +87,15 @@ register("glimpses", (data, root, { signal, announce, keyboard }) => {
     const line = drawing("polyline", { class: "trail", points: path.map((point) => point.join(",")).join(" ") });
     const frame = moving ? (time === null ? frames - 1 : now) : 0;
     const over = moving && time === null ? [] : [...squares, line, ...dots];
-    field.replaceChildren(stage(width, height, picture(image, frame), told(), ...over), element("p", { class: "readout" }, told()));
+    field.replaceChildren(stage(width, height, picture(image, frame), describe(), ...over), element("p", { class: "readout" }, describe()));
     buttons.forEach((button, t) => {
       button.setAttribute("aria-pressed", time === t);
       button.classList.toggle("future", t > now);
     });
     const scales = sides.map((side, scale) =>
-      element("figure", {}, seen(now, scale, `${side} × ${side} pixels`), element("figcaption", {}, `${side} × ${side}`)),
+      element("figure", {}, patchImage(now, scale, `${side} × ${side} pixels`), element("figcaption", {}, `${side} × ${side}`)),
     );
-    const thought = probability ? [element("h3", { class: "small" }, "Taken for"), bars(likely(now).sort((a, b) => b.weight - a.weight).slice(0, 10), 1)] : [];
-    mind.replaceChildren(element("h3", { class: "small" }, `Glimpse ${now + 1} of ${steps}`), element("div", { class: "scales" }, ...scales), ...thought);
+    const guess = probability ? [element("h3", { class: "small" }, "Taken for"), bars(classShares(now).sort((a, b) => b.weight - a.weight).slice(0, 10), 1)] : [];
+    glimpsePanel.replaceChildren(element("h3", { class: "small" }, `Glimpse ${now + 1} of ${steps}`), element("div", { class: "scales" }, ...scales), ...guess);
   }
 });

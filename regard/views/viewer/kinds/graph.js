@@ -28,8 +28,8 @@ register("graph", (data, root, { announce }) => {
 
   const back = iconButton("back", "Back to the node before", () => { path.pop(); paint(true); });
   const field = element("section", { class: "panel ego", "aria-label": "The node and its neighbours" });
-  const looks = element("div", { class: "looks" });
-  const whence = element("div", { class: "looks" });
+  const outgoing = element("div", { class: "looks" });
+  const incoming = element("div", { class: "looks" });
   const legend = element("p", { class: "classes" });
   root.append(
     element(
@@ -46,8 +46,8 @@ register("graph", (data, root, { announce }) => {
       element(
         "div",
         { class: "aside" },
-        element("section", { class: "panel", "aria-label": "Looks at" }, looks),
-        element("section", { class: "panel", "aria-label": "Is looked at by" }, whence),
+        element("section", { class: "panel", "aria-label": "Looks at" }, outgoing),
+        element("section", { class: "panel", "aria-label": "Is looked at by" }, incoming),
       ),
     ),
   );
@@ -56,7 +56,7 @@ register("graph", (data, root, { announce }) => {
   function weight(edge) {
     if (head !== null) return weights.values[edge * heads + head] * weights.scale;
     let sum = 0;
-    for (let each = 0; each < heads; each++) sum += weights.values[edge * heads + each] * weights.scale;
+    for (let h = 0; h < heads; h++) sum += weights.values[edge * heads + h] * weights.scale;
     return sum / heads;
   }
 
@@ -64,8 +64,8 @@ register("graph", (data, root, { announce }) => {
     return data.names ? visible(data.names[node]) : `${node}`;
   }
 
-  function ranked(found, end) {
-    return (found ?? []).map((edge) => ({ node: index.values[end * edges + edge], weight: weight(edge) })).sort((a, b) => b.weight - a.weight);
+  function ranked(edgeList, end) {
+    return (edgeList ?? []).map((edge) => ({ node: index.values[end * edges + edge], weight: weight(edge) })).sort((a, b) => b.weight - a.weight);
   }
 
   function go(node) {
@@ -113,13 +113,13 @@ register("graph", (data, root, { announce }) => {
     const rest = others.slice(MOST);
     const note = rest.length && element("p", { class: "note" }, `${rest.length} more have ${percent(rest.reduce((sum, other) => sum + other.weight, 0))} together.`);
     field.replaceChildren(picture, ...(note ? [note] : []));
-    const told = classes && kinds ? `, ${classes[kinds[node]]}` : "";
-    const list = (found) => bars(found.slice(0, 10).map((other) => ({ name: other.node === node ? "itself" : name(other.node), weight: other.weight })), found[0]?.weight);
-    looks.replaceChildren(element("h3", {}, element("bdi", {}, name(node)), `${told} looks at`), others.length ? list(others) : element("p", {}, "nothing"));
+    const kindNote = classes && kinds ? `, ${classes[kinds[node]]}` : "";
+    const list = (neighbours) => bars(neighbours.slice(0, 10).map((other) => ({ name: other.node === node ? "itself" : name(other.node), weight: other.weight })), neighbours[0]?.weight);
+    outgoing.replaceChildren(element("h3", {}, element("bdi", {}, name(node)), `${kindNote} looks at`), others.length ? list(others) : element("p", {}, "nothing"));
     const by = ranked(out.get(node), 1);
-    whence.replaceChildren(element("h3", {}, "and is looked at by"), by.length ? list(by) : element("p", {}, "nothing"));
+    incoming.replaceChildren(element("h3", {}, "and is looked at by"), by.length ? list(by) : element("p", {}, "nothing"));
     if (classes && kinds) {
-      const present = [...new Set([node, ...shown.map((other) => other.node)].map((each) => kinds[each]))].sort((a, b) => a - b);
+      const present = [...new Set([node, ...shown.map((other) => other.node)].map((member) => kinds[member]))].sort((a, b) => a - b);
       legend.replaceChildren(...present.map((kind) => element("span", {}, element("span", { class: `dot class${kind % COLOURS}`, "aria-hidden": "true" }), classes[kind])));
     }
     back.disabled = path.length < 2;

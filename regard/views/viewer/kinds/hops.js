@@ -20,10 +20,10 @@ register("hops", (data, root, { signal, announce, keyboard }) => {
     signal,
     keyboard,
     change: (value) => { time = value; paint(); },
-    stepped: () => announce(told()),
+    stepped: () => announce(describe()),
   });
-  const names = ["Story", ...(support.length ? ["Support"] : []), ...Array.from({ length: hops }, (_, hop) => `Hop ${hop + 1}`)];
-  const head = element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)));
+  const headings = ["Story", ...(support.length ? ["Support"] : []), ...Array.from({ length: hops }, (_, hop) => `Hop ${hop + 1}`)];
+  const head = element("tr", {}, ...headings.map((name) => element("th", { scope: "col" }, name)));
   const cells = [];
   const lines = story.map((sentence, place) => {
     const shares = Array.from({ length: hops }, (_, hop) => {
@@ -34,8 +34,8 @@ register("hops", (data, root, { signal, announce, keyboard }) => {
     const proof = support.length ? [element("td", { class: "proof" }, marked.has(place) ? "yes" : "")] : [];
     return element("tr", {}, element("th", { scope: "row" }, element("bdi", {}, visible(sentence))), ...proof, ...shares);
   });
-  const judged = answer === null || answer === undefined ? "" : answer === prediction ? "right" : `wrong, it is ${visible(answer)}`;
-  const said = question && element("p", { class: "said" }, element("bdi", {}, visible(question)), " ", element("strong", {}, visible(prediction)), judged && element("span", { class: "note" }, ` ${judged}`));
+  const verdict = answer === null || answer === undefined ? "" : answer === prediction ? "right" : `wrong, it is ${visible(answer)}`;
+  const answerLine = question && element("p", { class: "said" }, element("bdi", {}, visible(question)), " ", element("strong", {}, visible(prediction)), verdict && element("span", { class: "note" }, ` ${verdict}`));
   root.append(
     element("div", { class: "bar" }, clock.node),
     element(
@@ -44,7 +44,7 @@ register("hops", (data, root, { signal, announce, keyboard }) => {
       element("table", { class: "table" }, element("thead", {}, head), element("tbody", {}, ...lines)),
     ),
   );
-  if (said) root.insertBefore(said, root.lastChild);
+  if (answerLine) root.insertBefore(answerLine, root.lastChild);
   reveal();
   clock.reset(hops);
   onTheme(paint, signal);
@@ -61,7 +61,7 @@ register("hops", (data, root, { signal, announce, keyboard }) => {
     return story.reduce((best, _, place) => (at(hop, place) > at(hop, best) ? place : best), 0);
   }
 
-  function told() {
+  function describe() {
     const hop = time ?? hops - 1;
     const best = strongest(hop);
     return `hop ${hop + 1} looked at: ${visible(story[best])}, ${percent(at(hop, best))}`;
@@ -70,15 +70,15 @@ register("hops", (data, root, { signal, announce, keyboard }) => {
   function paint() {
     const colours = ramp();
     for (const { cell, hop, place } of cells) {
-      const seen = time === null || hop <= time;
-      const level = seen ? Math.min(255, Math.round(255 * at(hop, place))) : 0;
+      const reached = time === null || hop <= time;
+      const level = reached ? Math.min(255, Math.round(255 * at(hop, place))) : 0;
       cell.style.backgroundColor = colours.text[level];
       cell.style.color = colours.over[level];
-      cell.classList.toggle("future", !seen);
+      cell.classList.toggle("future", !reached);
     }
     lines.forEach((line, place) => {
-      const here = time !== null && at(time, place) === Math.max(...story.map((_, other) => at(time, other)));
-      line.classList.toggle("here", here);
+      const strongestHere = time !== null && at(time, place) === Math.max(...story.map((_, other) => at(time, other)));
+      line.classList.toggle("here", strongestHere);
     });
   }
 });

@@ -1,6 +1,6 @@
-// An image and where each word of a text about it looked.
+// An image and where each word of a text about it looked; `noun` says what else the rows may be, such as hops.
 //
-// data: { image (C, height, width), words: [token], weights (T, high, wide) }
+// data: { image (C, height, width), words: [token], noun, weights (T, high, wide) }
 
 import { drawing, element } from "../dom.js";
 import { picture, shades, stage } from "../pixels.js";
@@ -9,33 +9,33 @@ import { register } from "../registry.js";
 import { percent, visible } from "../text.js";
 
 register("overlay", (data, root, { signal, announce, keyboard }) => {
-  const { image, words, weights } = data;
+  const { image, words, noun = "word", weights } = data;
   const [, height, width] = image.shape;
   const [, high, wide] = weights.shape;
   const below = picture(image);
-  const text = reader(words, { signal, keyboard, announce, told, paint });
+  const text = reader(words, { noun, signal, keyboard, announce, describe, paint });
   const field = element("section", { class: "panel field", "aria-label": "The image" });
-  const small = words.map((word, t) =>
-    element("figure", { class: "tiny" }, looked(t), element("figcaption", {}, element("bdi", {}, visible(word)))),
+  const thumbs = words.map((word, t) =>
+    element("figure", { class: "tiny" }, veiled(t), element("figcaption", {}, element("bdi", {}, visible(word)))),
   );
   const readout = element("p", { class: "readout", role: "status" });
-  root.append(...text.nodes, field, element("section", { class: "panel strip", "aria-label": "All words" }, ...small));
+  root.append(...text.nodes, field, element("section", { class: "panel strip", "aria-label": `All ${noun}s` }, ...thumbs));
 
-  // Which words looked at a place: the one under the pointer, or the one that was clicked.
-  let kept = null;
+  // Which rows looked at a place: the one under the pointer, or the one that was clicked.
+  let pinned = null;
   const at = (event) => {
     const box = field.querySelector("svg").getBoundingClientRect();
     const x = Math.floor(((event.clientX - box.left) / box.width) * wide);
     const y = Math.floor(((event.clientY - box.top) / box.height) * high);
     return x >= 0 && x < wide && y >= 0 && y < high ? y * wide + x : null;
   };
-  const looking = (place) => { readout.textContent = place === null ? told() : lookers(place); };
-  field.addEventListener("pointermove", (event) => looking(at(event) ?? kept), { signal });
-  field.addEventListener("pointerleave", () => looking(kept), { signal });
+  const report = (place) => { readout.textContent = place === null ? describe() : lookers(place); };
+  field.addEventListener("pointermove", (event) => report(at(event) ?? pinned), { signal });
+  field.addEventListener("pointerleave", () => report(pinned), { signal });
   field.addEventListener("click", (event) => {
     const place = at(event);
-    kept = place === kept ? null : place;
-    looking(kept);
+    pinned = place === pinned ? null : place;
+    report(pinned);
     announce(readout.textContent);
   }, { signal });
   text.start();
@@ -43,12 +43,12 @@ register("overlay", (data, root, { signal, announce, keyboard }) => {
   function lookers(place) {
     const share = (t) => weights.values[t * high * wide + place];
     const order = words.map((_, t) => t).sort((a, b) => share(b) - share(a)).slice(0, 3);
-    const named = order.map((t) => `“${visible(words[t])}” ${percent(share(t) * weights.scale)}`);
-    return `Row ${Math.floor(place / wide) + 1}, column ${(place % wide) + 1}: looked at most for ${named.join(", ")}`;
+    const mentioned = order.map((t) => `“${visible(words[t])}” ${percent(share(t) * weights.scale)}`);
+    return `Row ${Math.floor(place / wide) + 1}, column ${(place % wide) + 1}: looked at most for ${mentioned.join(", ")}`;
   }
 
-  // The image, veiled where the word did not look.
-  function looked(t, label = "") {
+  // The image, veiled where the row did not look.
+  function veiled(t, label = "") {
     if (t === null) return stage(width, height, below, "The image");
     const values = weights.values.subarray(t * high * wide, (t + 1) * high * wide);
     const most = Math.max(...values, 1);
@@ -57,18 +57,18 @@ register("overlay", (data, root, { signal, announce, keyboard }) => {
     return stage(width, height, below, label || `Where “${visible(words[t])}” looked`, veil);
   }
 
-  function told() {
+  function describe() {
     const t = text.now();
-    if (t === null) return "Point at a word or at a place of the image, or play all.";
+    if (t === null) return `Point at a ${noun} or at a place of the image, or play all.`;
     const values = weights.values.subarray(t * high * wide, (t + 1) * high * wide);
     return `“${visible(words[t])}”: the strongest of ${high} × ${wide} places has ${percent(Math.max(...values) * weights.scale)}`;
   }
 
   function paint() {
     const t = text.now();
-    kept = null;
-    readout.textContent = told();
-    field.replaceChildren(looked(t), readout);
-    small.forEach((figure, index) => figure.classList.toggle("future", text.played() !== null && index > text.played()));
+    pinned = null;
+    readout.textContent = describe();
+    field.replaceChildren(veiled(t), readout);
+    thumbs.forEach((figure, index) => figure.classList.toggle("future", text.played() !== null && index > text.played()));
   }
 });

@@ -54,10 +54,10 @@ register("positions", (data, root, { signal, announce }) => {
   function paint(dimension = null) {
     cursor.setAttribute("y", chosen);
     const points = Array.from({ length: count }, (_, other) => `${((other + 0.5) * 100) / count},${-likeness(chosen, other)}`);
-    const here = ((chosen + 0.5) * 100) / count;
+    const middle = ((chosen + 0.5) * 100) / count;
     curve.replaceChildren(
       drawing("line", { class: "axis", x1: 0, x2: 100, y1: 0, y2: 0 }),
-      drawing("line", { class: "axis", x1: here, x2: here, y1: -1, y2: 1 }),
+      drawing("line", { class: "axis", x1: middle, x2: middle, y1: -1, y2: 1 }),
       drawing("polyline", { class: "trail", points: points.join(" ") }),
     );
     curve.setAttribute("aria-label", `Likeness of position ${chosen + 1} to all ${count}`);

@@ -12,13 +12,13 @@ const LINES = 6; // of the grid each way, its edges included
 register("rectified", (data, root, { signal }) => {
   const { image, grids, crops } = data;
   const [, height, width] = image.shape;
-  const [many, high, wide] = grids.shape;
+  const [count, high, wide] = grids.shape;
   const dot = drawing("circle", { class: "spot", r: 0.03 * width, visibility: "hidden" });
-  const nets = Array.from({ length: many }, (_, k) => net(k)).flat();
+  const nets = Array.from({ length: count }, (_, k) => net(k)).flat();
   const input = stage(width, height, picture(image), "The image, and the grid that reads it", ...nets, dot);
   input.setAttribute("viewBox", reach().join(" "));
-  const seen = Array.from({ length: many }, (_, k) => {
-    const crop = stage(wide, high, picture(crops, k), many > 1 ? `Rectified by transformer ${k + 1}` : "Rectified");
+  const figures = Array.from({ length: count }, (_, k) => {
+    const crop = stage(wide, high, picture(crops, k), count > 1 ? `Rectified by transformer ${k + 1}` : "Rectified");
     crop.classList.add(`colour${k % 4}`, "crop");
     crop.addEventListener("pointermove", (event) => {
       const [j, i] = within(crop, event).map(Math.floor);
@@ -29,14 +29,14 @@ register("rectified", (data, root, { signal }) => {
       dot.setAttribute("visibility", "visible");
     }, { signal });
     crop.addEventListener("pointerleave", () => dot.setAttribute("visibility", "hidden"), { signal });
-    return element("figure", {}, crop, element("figcaption", {}, many > 1 ? `rectified ${k + 1}` : "rectified"));
+    return element("figure", {}, crop, element("figcaption", {}, count > 1 ? `rectified ${k + 1}` : "rectified"));
   });
   root.append(
     element(
       "section",
       { class: "panel pair", "aria-label": "The image, its grid and what comes out" },
       element("figure", {}, input, element("figcaption", {}, "the image, and the grid that reads it")),
-      ...seen,
+      ...figures,
     ),
     element("p", { class: "note" }, "Point at a place of what came out to see where it was read. The dot is the grid’s upper left corner."),
   );

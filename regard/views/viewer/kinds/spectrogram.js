@@ -25,7 +25,7 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
     signal,
     keyboard,
     change: (value) => { time = value; paint(); },
-    stepped: () => announce(told()),
+    stepped: () => announce(describe()),
   });
   const play = element("button", { type: "button", class: "all", disabled: !samples, on: { click: () => (sounding ? silence() : sound(0, frames * hop)) } }, "Play the sound");
   const chips = words.map((word, t) => {
@@ -34,7 +34,7 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
     button.addEventListener("pointerleave", () => { pointed = null; paint(); }, { signal });
     return button;
   });
-  const heard = panel(bands, "The spectrogram, low frequencies below", 120);
+  const spectrum = panel(bands, "The spectrogram, low frequencies below", 120);
   const tall = Math.min(Math.max(height * 14, 60), 480);
   const map = panel(height, `${words.length} tokens downwards, ${(frames * hop).toFixed(1)} seconds to the right`, tall);
   const ends = element("div", { class: "ends" }, element("span", {}, "0"), element("span", {}, `${(frames * hop).toFixed(1)} s`));
@@ -47,7 +47,7 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
     paint();
   }, { signal });
   map.node.addEventListener("pointerleave", () => { pointed = null; paint(); }, { signal });
-  for (const { node } of [heard, map]) {
+  for (const { node } of [spectrum, map]) {
     node.addEventListener("click", (event) => {
       const start = Math.max(0, within(node, event)[0] * hop);
       sound(start, frames * hop);
@@ -56,7 +56,7 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
   root.append(
     element("div", { class: "bar" }, clock.node, play),
     element("div", { class: "question", role: "group", "aria-label": "Tokens" }, ...chips),
-    element("section", { class: "panel tapes", "aria-label": "Sound" }, labelled(heard.node, words, tall, false), labelled(map.node, words, tall), labelled(ends, words, tall, false), readout),
+    element("section", { class: "panel tapes", "aria-label": "Sound" }, labelled(spectrum.node, words, tall, false), labelled(map.node, words, tall), labelled(ends, words, tall, false), readout),
   );
   signal.addEventListener("abort", silence);
   onTheme(colour, signal);
@@ -76,7 +76,7 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
     const { packed } = ramp();
     const most = Math.max(...weights.values.reduce((best, value) => (best[0] = Math.max(best[0], value), best), [1]));
     const level = (share) => packed[Math.round(255 * Math.min(1, Math.max(0, share)))];
-    heard.picture.setAttribute("href", shades(frames, bands, (i) => {
+    spectrum.picture.setAttribute("href", shades(frames, bands, (i) => {
       const band = bands - 1 - Math.floor(i / frames);
       return level(image.values[band * frames + (i % frames)] * image.scale);
     }));
@@ -124,7 +124,7 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
   function run() {
     if (!sounding) return;
     const now = sounding.start + sounding.context.currentTime;
-    for (const { line } of [heard, map]) {
+    for (const { line } of [spectrum, map]) {
       line.setAttribute("x", Math.min(now, sounding.end) / hop);
       line.setAttribute("visibility", "visible");
     }
@@ -136,10 +136,10 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
     sounding.context.close();
     sounding = null;
     play.textContent = "Play the sound";
-    for (const { line } of [heard, map]) line.setAttribute("visibility", "hidden");
+    for (const { line } of [spectrum, map]) line.setAttribute("visibility", "hidden");
   }
 
-  function told() {
+  function describe() {
     const t = pointed ?? time;
     if (t === null) return samples ? "Point at a token; click it to hear its frames." : "Point at a token.";
     const [start, end] = span(t);
@@ -148,7 +148,7 @@ register("spectrogram", (data, root, { signal, announce, keyboard }) => {
 
   function paint() {
     const t = pointed ?? time;
-    readout.textContent = told();
+    readout.textContent = describe();
     chips.forEach((chip, index) => chip.setAttribute("aria-pressed", index === t));
     row.setAttribute("visibility", t === null ? "hidden" : "visible");
     row.setAttribute("y", t ?? 0);

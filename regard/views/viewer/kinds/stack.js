@@ -10,7 +10,7 @@ import { percent, visible } from "../text.js";
 
 register("stack", (data, root, { signal, announce, keyboard }) => {
   const { symbols, next, predicted, probability, known, weights, tops, actions, stacks } = data;
-  const [, all] = tops.shape;
+  const [, count] = tops.shape;
   const clock = player({
     noun: "symbol",
     signal,
@@ -23,9 +23,9 @@ register("stack", (data, root, { signal, announce, keyboard }) => {
   const lines = symbols.map((symbol, t) => {
     const wrong = known[t] && predicted[t] !== next[t];
     const sign = known[t] ? element("span", { class: wrong ? "bad" : "good" }, wrong ? " ✗" : " ✓") : false;
-    const deeds = stacks.flatMap((stack) => [
+    const actionCells = stacks.flatMap((stack) => [
       element("td", {}, element("span", { class: `deed colour${best(t, stack) % 4}` }, actions[best(t, stack)]), element("span", { class: "note" }, ` ${percent(share(t, stack, best(t, stack)))}`)),
-      element("td", { class: "number" }, number(tops.values[t * all + stack] * tops.scale)),
+      element("td", { class: "number" }, number(tops.values[t * count + stack] * tops.scale)),
     ]);
     return element(
       "tr",
@@ -34,7 +34,7 @@ register("stack", (data, root, { signal, announce, keyboard }) => {
       element("td", {}, visible(next[t])),
       element("td", {}, visible(predicted[t]), sign),
       element("td", { class: "number" }, percent(probability.values[t] * probability.scale)),
-      ...deeds,
+      ...actionCells,
     );
   });
   const head = element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)));
@@ -47,12 +47,12 @@ register("stack", (data, root, { signal, announce, keyboard }) => {
   clock.reset(symbols.length);
 
   function share(t, stack, action) {
-    return weights.values[(t * all + stack) * actions.length + action] * weights.scale;
+    return weights.values[(t * count + stack) * actions.length + action] * weights.scale;
   }
 
   function best(t, stack) {
-    const found = actions.map((_, action) => share(t, stack, action));
-    return found.indexOf(Math.max(...found));
+    const shares = actions.map((_, action) => share(t, stack, action));
+    return shares.indexOf(Math.max(...shares));
   }
 
   function number(value) {

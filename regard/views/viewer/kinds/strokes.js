@@ -1,7 +1,8 @@
 // A line written with a pen: it is written again point by point, with the letter that the window is at.
 //
-// data: { points (N, 3): x, y, 1 if the pen is lifted after it; begins: points that were given; box: [left, top, width,
-//         height]; characters: [text]; weights (U, N) | null; density (height, width) | null, over the box }
+// data: { points (N, 3): x, y, 1 if the pen is lifted after it; begins: how many points at the start were primed; box:
+//         [left, top, width, height]; characters: [text]; weights (U, N) | null; density (height, width) | null, over
+//         the box }
 
 import { drawing, element } from "../dom.js";
 import { shades, within } from "../pixels.js";
@@ -27,21 +28,21 @@ register("strokes", (data, root, { signal, announce, keyboard }) => {
     signal,
     keyboard,
     change: (value) => { time = value; paint(); },
-    stepped: () => announce(told()),
+    stepped: () => announce(describe()),
   });
   const chips = characters.map((name, u) => {
     const first = letters.indexOf(u);
     const label = name.trim() ? visible(name) : "␣";
     return element("button", { type: "button", class: "asked letter", disabled: first < 0, "aria-label": `Letter ${u + 1}, ${label}`, on: { click: () => clock.go(first) } }, element("bdi", {}, label));
   });
-  const given = drawing("path", { class: "ink given", d: path(0, begins) });
+  const primed = drawing("path", { class: "ink given", d: path(0, begins) });
   const line = drawing("path", { class: "ink" });
-  const here = drawing("path", { class: "ink here" });
+  const current = drawing("path", { class: "ink here" });
   const tip = drawing("circle", { class: "tip", r: width / 160 });
   const field = density ? drawing("image", { x: left, y: top, width, height, preserveAspectRatio: "none", class: "smooth" }) : null;
   const label = characters.length ? `The line “${characters.join("")}”` : "The strokes";
   const sheet = drawing("svg", { class: "sheet", viewBox: box.join(" "), role: "img", "aria-label": label });
-  sheet.append(...[field, given, line, here, tip].filter(Boolean));
+  sheet.append(...[field, primed, line, current, tip].filter(Boolean));
   const readout = element("p", { class: "readout", role: "status" });
   const stairs = weights ? staircase() : null;
   root.append(
@@ -113,7 +114,7 @@ register("strokes", (data, root, { signal, announce, keyboard }) => {
     }
   }
 
-  function told() {
+  function describe() {
     if (time === null) return weights ? "Play it, or point at the window below." : "Play it to see it being drawn.";
     const name = letters[time] < 0 ? "" : `, at “${visible(characters[letters[time]])}”`;
     return `Point ${time + 1} of ${count}${name}${time < begins ? ", given" : ""}`;
@@ -121,10 +122,10 @@ register("strokes", (data, root, { signal, announce, keyboard }) => {
 
   function paint() {
     const last = time === null ? count : time + 1;
-    given.setAttribute("d", path(0, Math.min(begins, last)));
+    primed.setAttribute("d", path(0, Math.min(begins, last)));
     line.setAttribute("d", path(begins, last));
     const now = time === null ? -1 : letters[time];
-    here.setAttribute("d", now < 0 ? "" : path(begins, last, now));
+    current.setAttribute("d", now < 0 ? "" : path(begins, last, now));
     tip.toggleAttribute("hidden", time === null);
     tip.style.display = time === null ? "none" : "";
     if (time !== null) {
@@ -136,6 +137,6 @@ register("strokes", (data, root, { signal, announce, keyboard }) => {
       stairs.cursor.style.display = time === null ? "none" : "";
       stairs.cursor.setAttribute("x", time ?? 0);
     }
-    readout.textContent = told();
+    readout.textContent = describe();
   }
 });

@@ -23,7 +23,7 @@ register("weightings", (data, root, { signal, announce, keyboard }) => {
     signal,
     keyboard,
     change: (value) => { time = value; paint(); },
-    stepped: () => announce(told()),
+    stepped: () => announce(describe()),
   });
   const readout = element("p", { class: "readout", role: "status" });
   const groups = [
@@ -126,7 +126,7 @@ register("weightings", (data, root, { signal, announce, keyboard }) => {
     );
   }
 
-  function told() {
+  function describe() {
     const t = pointed?.step ?? time;
     if (t === null || t === undefined) return "Point at a step, or play the machine.";
     const heads = panels.filter(({ places }) => places).map(({ name, values }) => {
@@ -145,6 +145,6 @@ register("weightings", (data, root, { signal, announce, keyboard }) => {
       cursor.setAttribute("visibility", t === null || t === undefined ? "hidden" : "visible");
       if (t !== null && t !== undefined) cursor.setAttribute("x", t);
     }
-    readout.textContent = told();
+    readout.textContent = describe();
   }
 });
