@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from regard.data import parts, untrusted
-from regard.data.lines import clean
+from regard.data.lines import clean, columns_of
 from regard.data.running import BODY
 
 ENDINGS = (".jsonl", ".ndjson", ".tsv", ".json", ".zip")
@@ -117,7 +117,7 @@ def _texts(value: Any, place: str) -> tuple[str, ...]:
 def _tabs(line: str, place: str) -> Pair:
     cells = [clean(cell) for cell in line.split("\t")]
     if len(cells) != 2:
-        raise ValueError(f"{place}: a line is a source, a tab and a target, but here are {len(cells)} columns")
+        raise ValueError(f"{place}: a line is a source, a tab and a target, but here: {columns_of(cells)}")
     for cell, name in zip(cells, ("source", "target"), strict=True):
         if not cell:
             raise ValueError(f"{place}: the {name} is empty")

@@ -129,7 +129,7 @@ class TestFormats:
     @pytest.mark.parametrize(
         ("name", "text", "message"),
         [
-            ("a.tsv", "x\ty\nx\n", r"a\.tsv:2: .* here are 1 columns"),
+            ("a.tsv", "x\ty\nx\n", r"a\.tsv:2: .* here: 1 column"),
             ("a.tsv", "x\ty\n\nx\t \n", r"a\.tsv:3: the target is empty"),
             ("a.jsonl", '{"source": "x", "target": "y"}\n{"source": "x}\n', r"a\.jsonl:2: not JSON"),
             ("a.jsonl", '{"source": "x"}\n', r'a\.jsonl:1: a line is \{"source": …, "target": …\}'),
