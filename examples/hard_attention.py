@@ -51,9 +51,7 @@ def look(values: Tensor, normalizer: str | Normalizer, count: int = 1, seed: int
     """Look ``count`` times at four cells, values (4, E). The keys are unit vectors, so that the query is the scores."""
     logits = torch.tensor(LOGITS).repeat(count, 1).requires_grad_()  # (T, 4): a row of its own for each draw
     generator = torch.Generator().manual_seed(seed)
-    return logits, regard.attend(
-        logits, torch.eye(4), values, score="dot", normalizer=normalizer, generator=generator
-    )
+    return logits, regard.attend(logits, torch.eye(4), values, score="dot", normalizer=normalizer, generator=generator)
 
 
 def exact_gradient() -> Tensor:

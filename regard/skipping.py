@@ -37,9 +37,7 @@ def _along(parts: Parts, query: Tensor, memory: Memory, call: Call, mask: Mask) 
     return out if out is not None and harmless(out, memory) else None
 
 
-def _around(
-    parts: Parts, query: Tensor, memory: Memory, call: Call, mask: Mask, whole: Look
-) -> Attended | None:
+def _around(parts: Parts, query: Tensor, memory: Memory, call: Call, mask: Mask, whole: Look) -> Attended | None:
     """At the keys around each query's place: those of many queries in blocks, those of few in one."""
     band, keys, queries = Band.of(mask), memory.length, query.shape[-2]
     if band is None:

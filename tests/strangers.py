@@ -59,9 +59,7 @@ _BUILDERS = {
     "gemma": lambda: hugging.Gemma3ForCausalLM(
         hugging.Gemma3TextConfig(**GROUPED, **WINDOWS, layer_types=["sliding_attention", "full_attention"])
     ),
-    "gemma2": lambda: hugging.Gemma2ForCausalLM(
-        hugging.Gemma2Config(**GROUPED, **WINDOWS, attn_logit_softcapping=1.0)
-    ),
+    "gemma2": lambda: hugging.Gemma2ForCausalLM(hugging.Gemma2Config(**GROUPED, **WINDOWS, attn_logit_softcapping=1.0)),
     "gpt2": lambda: hugging.GPT2LMHeadModel(
         hugging.GPT2Config(vocab_size=WORDS, n_embd=32, n_layer=2, n_head=4, n_positions=64, **SPECIAL)
     ),

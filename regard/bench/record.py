@@ -60,9 +60,7 @@ def llama(layers: int, width: int, length: int, way: str = "sdpa") -> tuple[Any,
     return model, torch.randint(1000, (1, length), generator=torch.Generator().manual_seed(0))
 
 
-def recorded(
-    read: bool, layers: int = LAYERS, width: int = WIDTH, length: int = LENGTH, target: str = ""
-) -> Case:
+def recorded(read: bool, layers: int = LAYERS, width: int = WIDTH, length: int = LENGTH, target: str = "") -> Case:
     """A forward pass under :func:`regard.record`; then the weights of the layer in the middle are read, or none."""
     model, ids = llama(layers, width, length)
     eager, _ = llama(layers, width, length, "eager")

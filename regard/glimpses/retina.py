@@ -88,4 +88,3 @@ class Retina(Glimpse):
             raise ValueError(f"an image {tuple(image.shape)} is smaller than a glimpse of {self.size} × {self.size}")
         if image.device != location.device:
             raise ValueError(f"location is on {location.device} but the image on {image.device}")
-

@@ -149,7 +149,7 @@ def test_unknown_words_can_be_forbidden():
     for method in ("beam", "greedy", "sample"):
         ((first, *_), *_) = search(model, batch, DecodeConfig(method=method))
         assert set(first.tokens) == {3}
-        for (best, *_) in search(model, batch, DecodeConfig(method=method, unknown=False)):
+        for best, *_ in search(model, batch, DecodeConfig(method=method, unknown=False)):
             assert 3 not in best.tokens and best.alignment.shape == (len(best.tokens), 4)
     prompt = torch.tensor([[BOS, 4, 5]])
     model = LanguageModel().eval()

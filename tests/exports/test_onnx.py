@@ -22,9 +22,7 @@ def test_steps_are_ours(name, tmp_path, monkeypatch, capsys):
     exports.write(trained, "onnx", folder)
     quiet = onnxruntime.SessionOptions()
     quiet.intra_op_num_threads, quiet.log_severity_level = 1, 3
-    start, step = (
-        onnxruntime.InferenceSession(str(folder / f"{part}.onnx"), quiet) for part in ("start", "step")
-    )
+    start, step = (onnxruntime.InferenceSession(str(folder / f"{part}.onnx"), quiet) for part in ("start", "step"))
     assert json.loads((folder / "about.json").read_text())["special"]["eos"] == 2
     sentences = ["I love coffee.", "Where is the train station?", "He was reading a book when I came in.", "Yes!"]
     for rows in (sentences, sentences[:1]):
