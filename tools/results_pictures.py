@@ -35,6 +35,7 @@ class Pictures(Measured):
 CAPTIONS = {
     "soft, 7 × 7": row("caption-flickr8k", 45),
     "soft, without the penalty": row("caption-flickr8k", 45, "penalty=0.0"),
+    "soft, 1.5-entmax": row("caption-flickr8k", 45, "normalizer=entmax15"),
     "hard": row("caption-flickr8k-hard", 60),
     "looks once": row("caption-flickr8k-once", 20),
 }
