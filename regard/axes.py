@@ -62,6 +62,11 @@ class Words(Axis):
 
 
 @dataclass(frozen=True, eq=False)
+class Tags(Axis):
+    """Tags, of which each word has one."""
+
+
+@dataclass(frozen=True, eq=False)
 class Sentences(Axis):
     """Sentences of a story, the oldest first."""
 

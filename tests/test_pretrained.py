@@ -185,6 +185,16 @@ class TestTagger:
         found = Predictor.open("pos-ewt", data=held_out("ud_english_ewt")).evaluate(limit=300)
         assert found["accuracy"] > 92 > found["unigram"]
 
+    def test_the_picture_says_what_else_a_word_may_be(self):
+        model = Predictor.open("pos-ewt")
+        (answer,) = model.ask([model.Question(text="Weather stations report rain .")])
+        lines = answer.pictures[-1].terminal().splitlines()
+        assert {"NOUN", "VERB", "PUNCT"} <= set(lines[0].split())
+        (tagged,) = model._choices([model.task.read(model.Question(text="Weather stations report rain ."))])
+        assert torch.allclose(tagged.probabilities.sum(1), torch.ones(5), atol=1e-5)
+        best = tuple(model.task.classes[number] for number in tagged.probabilities.argmax(1))
+        assert best == tagged.tags == tuple(answer.fields["tags"])
+
     def test_from_the_command_line_without_data(self, tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", "regard.cli", "predict", "pos-ewt"], input="I love the coffee near Paris.\n",

@@ -42,6 +42,20 @@ class Crf(nn.Module):
             alpha = torch.where((t < lengths)[:, None], new, alpha)
         return (alpha + self.end).logsumexp(-1)
 
+    def marginals(self, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T, K): p(yₜ = k), summed over the tags of all other words (forward-backward); 0 behind the end."""
+        alphas, last = [self.begin + emissions[:, 0]], lengths[:, None] - 1
+        for t in range(1, emissions.shape[1]):
+            alphas.append((alphas[-1][:, :, None] + self.transition).logsumexp(1) + emissions[:, t])
+        beta = self.end.expand_as(alphas[0])
+        betas = [beta]
+        for t in range(emissions.shape[1] - 2, -1, -1):
+            after = (self.transition + (emissions[:, t + 1] + beta)[:, None]).logsumexp(2)
+            beta = torch.where(t < last, after, self.end)
+            betas.append(beta)
+        log_prob = torch.stack(alphas, 1) + torch.stack(betas[::-1], 1)
+        return log_prob.softmax(-1) * _real(emissions, lengths)[..., None]
+
     def best(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """(B, T): the likeliest tags (Viterbi); 0 behind the end."""
         score, links = self.begin + emissions[:, 0], []

@@ -88,9 +88,13 @@ class Classifier(AskedPredictor):
     def ask(self, questions: Sequence[Any]) -> list[Answer | ValueError]:
         """All in batches."""
         answers, items = self.read(questions)
-        for (row, item), choice in zip(items.items(), self.predict(list(items.values())), strict=True):
+        for (row, item), choice in zip(items.items(), self._choices(list(items.values())), strict=True):
             answers[row] = self.followed(questions[row], self._answer(item, choice))
         return answers
+
+    def _choices(self, items: Sequence[Any]) -> list[Any]:
+        """What :meth:`predict` gives, with all that an answer shows."""
+        return self.predict(items)
 
     def _use(self, name: str) -> Use | None:
         """What the system declares of an attention, by its name on the tape."""

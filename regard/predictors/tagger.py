@@ -5,18 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.axes import Tags, Words
 from regard.data.scripts import closed
 from regard.metrics.tags import entities
 from regard.predictors.classifier import Classifier
 from regard.predictors.predictor import Answer
 from regard.tape import record
+from regard.views import between
+from regard.views.picture import Picture
+
+SHOWN = 0.005
+"""Tags that no word has with a larger probability are not drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +33,13 @@ class Tagged:
         label: words and tags in one line.
         tags: one for each word.
         weights: the weights of each attention by its name, (T, S) or (H, T, S).
+        probabilities: (W, C), of each class for each word; None where they were not asked for, or the system has none.
     """
 
     label: str
     tags: tuple[str, ...]
     weights: dict[str, Tensor]
+    probabilities: Tensor | None = None
 
 
 class Tagger(Classifier):
@@ -56,6 +64,25 @@ class Tagger(Classifier):
                     label, tags, {name: batch_weights[place] for name, batch_weights in weights.items()}
                 )
         return answers
+
+    @torch.inference_mode()
+    def _choices(self, items: Sequence[Any]) -> list[Any]:
+        choices = self.predict(items)
+        if hasattr(self.model, "probabilities"):
+            for rows, batch in self.task.batches(items):
+                probabilities = self.model.probabilities(self.moved(batch)).float().cpu()
+                for place, row in enumerate(rows):
+                    choices[row] = replace(choices[row], probabilities=probabilities[place, : len(items[row].words)])
+        return choices
+
+    def _pictures(self, item: Any, choice: Any) -> Iterator[Picture]:
+        """Those of attention, and how likely each tag of each word is."""
+        yield from super()._pictures(item, choice)
+        if choice.probabilities is not None:
+            likely = (choice.probabilities > SHOWN).any(0) | torch.tensor([c in choice.tags for c in self.task.classes])
+            tags = Tags([name for name, shown in zip(self.task.classes, likely.tolist(), strict=True) if shown])
+            side = between.Side(Words(item.words), choice.probabilities[:, likely])
+            yield between.picture([side], tags, title="How likely each tag is")
 
     def _answer(self, item: Any, tagged: Any) -> Answer:
         fields: dict[str, Any] = {"words": list(item.words), "tags": list(tagged.tags)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from regard._lazy import nearest
+from regard.axes import Axis, Tags
 from regard.views._fonts import drawable, quiet, wrapped
 from regard.views._shared import (
     BLOCKS,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-    from regard.axes import Axis
     from regard.tape import Tape
     from regard.views.between import Side
 
@@ -175,6 +175,7 @@ _LABEL = 0.17  # from one label to the next
 _NAME = 0.3  # the names of the axes
 OWN = {"xlabel": "key", "ylabel": "query"}
 """Names of the axes of self-attention, which has neither source nor target."""
+TAGS = {"xlabel": "tag", "ylabel": "word"}
 _PAD = 0.12
 
 
@@ -423,19 +424,26 @@ def sentence(tokens: Sequence[str]) -> str:
     return " ".join(tokens)
 
 
-def picture(readings: Sequence[Reading], columns: Tokens = None, *, title: str = "") -> Picture:
-    """Alternative targets of one source, the best first: as text and as a figure the best alone."""
+def picture(
+    readings: Sequence[Reading], columns: Tokens = None, *, title: str = "", names: Mapping[str, str] | None = None
+) -> Picture:
+    """Alternative targets of one source, the best first: as text and as a figure the best alone.
+
+    Args:
+        names: ``xlabel`` and ``ylabel`` of the figure; if None those of self-attention, or source and target.
+    """
     best = readings[0]
-    own: dict[str, Any] = {} if best.rows is None or columns is None or [*best.rows] != [*columns] else OWN
+    own = best.rows is not None and columns is not None and [*best.rows] == [*columns]
+    labels: dict[str, Any] = dict(names if names is not None else OWN if own else {})
     return Picture(
         title,
         partial(terminal, best.weights, best.rows, columns),
         partial(beam, readings, columns, title=title),
-        partial(figure, best.weights, best.rows, columns, title=title, **own),
+        partial(figure, best.weights, best.rows, columns, title=title, **labels),
     )
 
 
 def between(sides: Sequence[Side], columns: Axis, *, title: str = "") -> Picture:
     """Weights over words, or over anything else that has labels; see :mod:`regard.views.between`."""
     readings = [Reading(side.rows.labels, side.weights, side.score, getattr(side.rows, "text", "")) for side in sides]
-    return picture(readings, columns.labels, title=title)
+    return picture(readings, columns.labels, title=title, names=TAGS if isinstance(columns, Tags) else None)

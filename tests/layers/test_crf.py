@@ -45,6 +45,18 @@ def test_the_likeliest_tags(chain):
         assert (found[b, length:] == 0).all()
 
 
+def test_the_probability_of_each_tag(chain):
+    crf, emissions = chain
+    found = crf.marginals(emissions, LENGTHS)
+    for b, length in enumerate(LENGTHS.tolist()):
+        every = list(itertools.product(range(K), repeat=length))
+        shares = torch.stack([score(crf, emissions[b], one) for one in every]).softmax(0)
+        for t, tag in itertools.product(range(length), range(K)):
+            expected = sum(share for share, one in zip(shares, every) if one[t] == tag)
+            assert torch.allclose(found[b, t, tag], expected)
+        assert (found[b, length:] == 0).all()
+
+
 def test_gradients(chain):
     crf, emissions = chain
     tags = torch.randint(K, (B, T))
