@@ -85,7 +85,7 @@ def visiting(browser, address):
         )
         contexts.append(context)
         opened = context.new_page()
-        opened.set_default_timeout(20_000)
+        opened.set_default_timeout(60_000)
         opened.on("request", lambda request: requests.append(request.url))
         opened.on("pageerror", lambda error: troubles.append(str(error)))
         if not refused:  # a browser logs every answer that is an error
