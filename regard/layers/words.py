@@ -75,6 +75,11 @@ def real(batch: text.Batch) -> Tensor:
     return torch.arange(batch["places"].shape[1], device=batch["places"].device) < batch["lengths"][:, None]
 
 
+def shares(scores: Tensor, batch: text.Batch) -> Tensor:
+    """(B, W, K): the probability of each tag of each word alone; 0 behind the end."""
+    return scores.softmax(-1) * real(batch)[..., None]
+
+
 def tag_means(each: Tensor, chosen: Tensor, batch: text.Batch) -> dict[str, Tensor]:
     """What a tagger returns: means over words of its loss, ``each`` item's or word's, and of tags that are right."""
     real_words = real(batch)

@@ -132,9 +132,7 @@ class Tagger(nn.Module):
     def probabilities(self, batch: text.Batch) -> Tensor:
         """(B, W, K): of each tag of each word, whatever the others are; 0 behind the end."""
         scores = self._scores(batch)
-        if self.crf is None:
-            return scores.softmax(-1) * words.real(batch)[..., None]
-        return self.crf.marginals(scores, batch["lengths"])
+        return words.shares(scores, batch) if self.crf is None else self.crf.marginals(scores, batch["lengths"])
 
     def _scores(self, batch: text.Batch) -> Tensor:
         """(B, W, K)."""

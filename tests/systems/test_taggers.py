@@ -78,6 +78,7 @@ def test_without_a_chain_tags_are_chosen_alone():
         expected = -log_prob.gather(-1, given["tags"][..., None])[..., 0][real].mean()
         assert torch.allclose(model(given)["nll"], expected)
         assert torch.equal(model.predict(given), log_prob.argmax(-1))
+        assert torch.allclose(model.probabilities(given), log_prob.exp() * real[..., None])
 
 
 def test_a_transformer_has_the_names_of_bert():
