@@ -175,7 +175,14 @@ _LABEL = 0.17  # from one label to the next
 _NAME = 0.3  # the names of the axes
 OWN = {"xlabel": "key", "ylabel": "query"}
 """Names of the axes of self-attention, which has neither source nor target."""
-TAGS = {"xlabel": "tag", "ylabel": "word"}
+TAGS = {
+    "source": "tag",
+    "target": "word",
+    "looked": "is likely",
+    "seen": "is likely of",
+    "hint": "Words below show how likely each tag is, tags above of which words they are likely.",
+}
+"""What a picture of the tags of words calls its sides, and says between them."""
 _PAD = 0.12
 
 
@@ -327,7 +334,12 @@ def view(
 
 
 def beam(
-    readings: Sequence[Reading], columns: Tokens = None, *, title: str = "", layers: Sequence[str] | None = None
+    readings: Sequence[Reading],
+    columns: Tokens = None,
+    *,
+    title: str = "",
+    layers: Sequence[str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> View:
     """Alternative targets of one source, the best first, for the page.
 
@@ -336,6 +348,7 @@ def beam(
         columns: S source tokens.
         title: the name in the page's list; the source sentence if empty.
         layers: names of the layers, if weights have them.
+        names: of the sides; see :func:`picture`.
     """
     if not readings:
         raise ValueError("an alignment needs at least one reading")
@@ -362,7 +375,9 @@ def beam(
                 "weights": Quantized(array),
             }
         )
-    data = {"columns": source, "layers": None if layers is None else list(layers), "readings": encoded}
+    data: dict[str, Any] = {"columns": source, "layers": None if layers is None else list(layers), "readings": encoded}
+    if names is not None:
+        data["names"] = dict(names)
     return View("alignment", title or sentence(source), data)
 
 
@@ -430,15 +445,16 @@ def picture(
     """Alternative targets of one source, the best first: as text and as a figure the best alone.
 
     Args:
-        names: ``xlabel`` and ``ylabel`` of the figure; if None those of self-attention, or source and target.
+        names: of the sides, ``source`` and ``target``, and what the page says between them, as :data:`TAGS` does; if
+            None those of self-attention, or source and target.
     """
     best = readings[0]
     own = best.rows is not None and columns is not None and [*best.rows] == [*columns]
-    labels: dict[str, Any] = dict(names if names is not None else OWN if own else {})
+    labels: dict[str, Any] = {"xlabel": names["source"], "ylabel": names["target"]} if names else OWN if own else {}
     return Picture(
         title,
         partial(terminal, best.weights, best.rows, columns),
-        partial(beam, readings, columns, title=title),
+        partial(beam, readings, columns, title=title, names=names),
         partial(figure, best.weights, best.rows, columns, title=title, **labels),
     )
 

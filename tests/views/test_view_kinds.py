@@ -7,8 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from regard import axes
 from regard.views import (
     alignment,
+    between,
     canvas,
     document,
     film,
@@ -131,6 +133,17 @@ def test_time_is_stepped_by_keys_and_played(show, kind):
 
 
 class TestWhatIsShown:
+    def test_tags_are_no_source(self, show):
+        side = between.Side(axes.Words(["rain", "falls"]), np.array([[0.9, 0.1], [0.2, 0.8]]))
+        opened = show(between.picture([side], axes.Tags(["NOUN", "VERB"])).view())
+        sides = [each.inner_text().lower() for each in opened.locator(".side h3").all()]
+        assert (
+            sides == ["tag", "word"]
+            and "Words below show how likely each tag is" in opened.locator(".looks").inner_text()
+        )
+        opened.locator(".side").last.get_by_text("rain", exact=True).click()
+        assert opened.locator(".looks h3").inner_text() == "rain is likely"
+
     def test_heads(self, show):
         opened = show(VIEWS["heads"]())
         assert opened.locator(".looks h3").inner_text() == "it looked at"  # the word that was named

@@ -2,7 +2,7 @@
 //
 // data: { columns: [token], layers: [name] | null, readings: [{ rows: [token], text, score, weights }] }, where weights
 // are (T, S), (H, T, S) or (L, H, T, S); readings are hypotheses, the best first, or what `several` calls them. `names`
-// are those of both sides.
+// are those of both sides, and what is said between them; the data may have names of their own.
 
 import { bars } from "./bars.js";
 import { choice, element } from "./dom.js";
@@ -15,7 +15,16 @@ import { words } from "./words.js";
 
 const WIDE = 26; // columns for which the heat map gets the whole width
 
-export function aligned(data, root, { signal, announce, keyboard, names = { source: "Source", target: "Target" }, pinned = null }) {
+const NAMES = {
+  source: "Source",
+  target: "Target",
+  looked: "looked at",
+  seen: "was looked at by",
+  hint: "Words below show where they looked, words above what looked at them.",
+};
+
+export function aligned(data, root, { signal, announce, keyboard, names: given = {}, pinned = null }) {
+  const names = { ...NAMES, ...given, ...data.names };
   const { columns, readings } = data;
   const shape = readings[0].weights.shape;
   const heads = shape.length > 2 ? shape.at(-3) : 1;
@@ -150,7 +159,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
     const place = active();
     if (!place) return "";
     const word = visible((place.side === "target" ? readings[state.reading].rows : columns)[place.index]);
-    const verb = place.side === "target" ? "looked at" : "was looked at by";
+    const verb = place.side === "target" ? names.looked : names.seen;
     const ranking = ranked(place);
     const mentioned = place.other === undefined ? ranking.slice(0, 3) : ranking.filter(({ other }) => other === place.other);
     return `${word} ${verb} ${mentioned.map(({ token, weight }) => `${visible(token)} ${percent(weight)}`).join(", ")}`;
@@ -160,7 +169,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
     if (!place) {
       focusPanel.replaceChildren(
         element("h3", {}, "Point at a word"),
-        element("p", {}, "Words below show where they looked, words above what looked at them. A click keeps the picture."),
+        element("p", {}, `${names.hint} A click keeps the picture.`),
         element(
           "dl",
           { class: "keys" },
@@ -174,7 +183,7 @@ export function aligned(data, root, { signal, announce, keyboard, names = { sour
     const ranking = ranked(place);
     const sum = ranking.reduce((total, { weight }) => total + weight, 0);
     const heading = element("h3", { class: place.side }, element("bdi", {}, visible(token)));
-    heading.append(place.side === "target" ? " looked at" : " was looked at by");
+    heading.append(place.side === "target" ? ` ${names.looked}` : ` ${names.seen}`);
     const strong = ranking.filter(({ weight, other }) => weight >= 0.005 * weights.top || other === place.other).slice(0, 8);
     if (place.other !== undefined && !strong.some(({ other }) => other === place.other)) {
       strong.push(ranking.find(({ other }) => other === place.other));
